@@ -230,6 +230,62 @@ describe('every source file', () => {
   })
 })
 
+/** Names that two files export all the same. A new one is given a name of its own instead. */
+const SHARED_NAMES: Readonly<Record<string, readonly string[]>> = {
+  'every store has its own': [
+    ...['CLOCK_DOMAIN', 'EVENT_COLUMNS', 'Migration', 'SCHEMA_VERSION', 'entryOf', 'eventOf'],
+    ...['migrate', 'numberOf', 'oldEventOf', 'refuseWhileHeld', 'stateOf', 'typeOf', 'viewOf'],
+    'wordOf',
+  ],
+  'two subpaths of the package offer it, each in its own sense': [
+    ...['Attempt', 'EventRecord', 'Fault', 'Grant', 'Holding', 'Lease', 'LeaseInfo', 'LeaseState'],
+    ...['LossReason', 'Moment', 'Role', 'SettingChange', 'Wait', 'parseReleaseReason'],
+  ],
+  'not told apart yet': [
+    ...[
+      'Asked',
+      'Command',
+      'Draft',
+      'Entry',
+      'Fields',
+      'LedgerStanding',
+      'LiveIndex',
+      'Mark',
+      'Patience',
+      'Place',
+    ],
+    ...[
+      'Reply',
+      'Revoked',
+      'Route',
+      'Sample',
+      'backOffMs',
+      'closedError',
+      'isAbsent',
+      'isOver',
+      'isStale',
+    ],
+    ...['parseFlag', 'parseJson', 'pause', 'placeOf', 'plural', 'readHistory', 'readResource'],
+    ...['requireListener', 'ticketOf'],
+  ],
+}
+
+function exportsOf(file: SourceFile): readonly string[] {
+  const declared = /^export (?:async )?(?:const|function\*?|class|interface|type) (\w+)/gm
+  return [...codeOf(file).matchAll(declared)].map(([, name = '']) => name)
+}
+
+describe('an exported name', () => {
+  it('is exported from one file', () => {
+    const homes = new Map<string, number>()
+    for (const name of SOURCES.flatMap((file) => [...new Set(exportsOf(file))])) {
+      homes.set(name, (homes.get(name) ?? 0) + 1)
+    }
+    const shared = [...homes].filter(([, count]) => count > 1).map(([name]) => name)
+    expect(shared.toSorted()).toEqual(Object.values(SHARED_NAMES).flat().toSorted())
+  })
+})
+
 describe('the folders of src', () => {
   const folders = fs
     .readdirSync(path.join(ROOT, 'src'), { withFileTypes: true })

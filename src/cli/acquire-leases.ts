@@ -16,7 +16,7 @@ export interface HeldLeases {
   release(options: ReleaseOptions): Promise<void>
 }
 
-export interface Hold {
+export interface HoldOptions {
   readonly signal: AbortSignal
   readonly autoRenew: boolean
   /** What cannot be released before the command ends. */
@@ -30,7 +30,7 @@ export interface Hold {
 export async function leasesAround(
   tenure: Tenure,
   { session }: Identity,
-): Promise<Pick<Hold, 'under'>> {
+): Promise<Pick<HoldOptions, 'under'>> {
   if (session === null) return {}
   const { holder } = tenure
   const leases = await tenure.list({ holder, session, state: 'active', limit: UNDER_MAX })
@@ -40,7 +40,7 @@ export async function leasesAround(
 export async function acquireLeases(
   tenure: Tenure,
   { reaches, own, common }: WantedLeases,
-  hold: Hold,
+  hold: HoldOptions,
 ): Promise<HeldLeases> {
   const [only, another] = reaches
   if (only !== undefined && another === undefined) {

@@ -7,7 +7,7 @@ import type { Scope } from '../core/scope.ts'
 import { LIBRARY_OPTIONS } from '../protocol/library.ts'
 import type { LinkedPath } from '../files/linked-path.ts'
 import { flag, waitOption, type Option, type OptionValues, type Positional } from './arguments.ts'
-import type { Call } from './command.ts'
+import type { CliCall } from './command.ts'
 import { BUDGET_OPTION, SCOPE_OPTION } from './delegation-text.ts'
 import { formatExact } from './duration.ts'
 import { fieldOption } from './field-option.ts'
@@ -95,7 +95,7 @@ export interface WantedLeases {
 }
 
 export function wantedLeases(
-  call: Pick<Call<AcquireTable>, 'positionals' | 'options' | 'cwd'>,
+  call: Pick<CliCall<AcquireTable>, 'positionals' | 'options' | 'cwd'>,
 ): WantedLeases {
   const { positionals, options, cwd } = call
   const paths = positionals.map((text): LinkedPath => {

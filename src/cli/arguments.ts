@@ -29,7 +29,7 @@ export interface Positional {
   readonly several?: boolean
 }
 
-export interface Shape<Table extends OptionTable> {
+export interface CommandShape<Table extends OptionTable> {
   readonly options: Table
   readonly positionals: readonly Positional[]
   /** What follows `--`, when the command takes such a thing. */
@@ -83,7 +83,7 @@ export function asksFor(argv: readonly string[], ...names: readonly string[]): b
 }
 
 export function parseArguments<Table extends OptionTable>(
-  shape: Shape<Table>,
+  shape: CommandShape<Table>,
   argv: readonly string[],
 ): Arguments<Table> {
   argv.forEach(refuseBrokenText)
@@ -117,7 +117,7 @@ function isOption(argument: string): boolean {
 }
 
 interface Reading<Table extends OptionTable> {
-  readonly shape: Shape<Table>
+  readonly shape: CommandShape<Table>
   readonly values: Map<string, unknown>
 }
 
@@ -157,7 +157,7 @@ function unknownOption(options: OptionTable, spelling: string): LeaseError {
   return usageError('option', `option must be one that --help lists, got ${show(spelling)}${hint}`)
 }
 
-function checkPositionals(shape: Shape<OptionTable>, given: readonly string[]): void {
+function checkPositionals(shape: CommandShape<OptionTable>, given: readonly string[]): void {
   const needed = shape.positionals.filter(({ optional }) => optional !== true)
   const absent = needed[given.length]
   if (absent !== undefined) throw missing(absent, '')

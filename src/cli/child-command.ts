@@ -9,7 +9,7 @@ import { report } from '../runtime/diagnostics.ts'
 import { hasCode } from '../runtime/file-system.ts'
 import { descendantsOf, signalProcess, type ProcessRef } from './process-tree.ts'
 import { signalExitCode } from './signals.ts'
-import { isTerminal } from './terminal.ts'
+import { isTty } from './terminal.ts'
 
 export type ChildEnd =
   | { readonly kind: 'exited'; readonly exitCode: number }
@@ -31,7 +31,7 @@ export class ChildCommand {
 
   constructor(command: readonly string[], env: NodeJS.ProcessEnv) {
     const [file = '', ...args] = command
-    this.#ownGroup = !isTerminal(0)
+    this.#ownGroup = !isTty(0)
     this.#process = spawn(file, args, { stdio: 'inherit', env, detached: this.#ownGroup })
     this.ended = new Promise((resolve) => {
       const end = (result: ChildEnd): void => {

@@ -1,9 +1,9 @@
 /** All commands, in the order of help. Each is loaded when it is called: `tenure ls` must not pay for the others. */
-import type { Command } from './command.ts'
+import type { CliCommand } from './command.ts'
 
 export interface CommandEntry {
   readonly summary: string
-  readonly load: () => Promise<Command>
+  readonly load: () => Promise<CliCommand>
 }
 
 export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
@@ -25,7 +25,7 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   },
   upgrade: {
     summary: 'Upgrade a shared lease to exclusive',
-    load: async () => (await import('./commands/upgrade.ts')).upgrade,
+    load: async () => (await import('./commands/upgrade.ts')).upgradeVerb,
   },
   downgrade: {
     summary: 'Downgrade an exclusive lease to shared',
@@ -37,7 +37,7 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   },
   adopt: {
     summary: 'Take over a lease that was transferred to you',
-    load: async () => (await import('./commands/lease-verbs.ts')).adopt,
+    load: async () => (await import('./commands/lease-verbs.ts')).adoptVerb,
   },
   derive: {
     summary: 'Derive a lease for another holder, with part of the scope, time and budget',
@@ -61,7 +61,7 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   },
   show: {
     summary: 'Show one lease in full',
-    load: async () => (await import('./commands/show.ts')).show,
+    load: async () => (await import('./commands/show.ts')).showCommand,
   },
   why: {
     summary: 'Explain who holds a resource, why, and who waits for it',

@@ -7,7 +7,7 @@ import {
   type Option,
   type OptionTable,
   type OptionValues,
-  type Shape,
+  type CommandShape,
 } from './arguments.ts'
 import { fromEnv, identify, type Identity } from './identity.ts'
 import { Printer } from './printer.ts'
@@ -46,7 +46,7 @@ export const COMMON_OPTIONS: CommonTable = {
   version: flag('the version of tenure'),
 }
 
-export interface Call<Table extends OptionTable> {
+export interface CliCall<Table extends OptionTable> {
   readonly options: OptionValues<Table>
   readonly positionals: readonly string[]
   readonly rest: readonly string[]
@@ -55,17 +55,17 @@ export interface Call<Table extends OptionTable> {
   readonly cwd: string
 }
 
-export interface CommandDefinition<Table extends OptionTable> extends Shape<Table> {
+export interface CommandDefinition<Table extends OptionTable> extends CommandShape<Table> {
   /** Paragraphs of help, beyond the summary. */
   readonly notes?: readonly string[]
   readonly examples: readonly string[]
   /** Resolves to the exit status. */
-  readonly run: (call: Call<Table>) => Promise<number>
+  readonly run: (call: CliCall<Table>) => Promise<number>
 }
 
 /** A command as the command line sees it, whatever its options are. */
-export interface Command {
-  readonly shape: Shape<OptionTable>
+export interface CliCommand {
+  readonly shape: CommandShape<OptionTable>
   readonly notes: readonly string[]
   readonly examples: readonly string[]
   run(argv: readonly string[]): Promise<number>
@@ -73,19 +73,19 @@ export interface Command {
 
 export function defineCommand<Table extends OptionTable>(
   definition: CommandDefinition<Table>,
-): Command {
+): CliCommand {
   const { options, positionals, rest, notes = [], examples } = definition
-  const shape: Shape<OptionTable> = {
+  const shape: CommandShape<OptionTable> = {
     options: { ...COMMON_OPTIONS, ...options },
     positionals,
     ...(rest === undefined ? {} : { rest }),
   }
-  const run: Command['run'] = async (argv) => definition.run(callOf(parseArguments(shape, argv)))
+  const run: CliCommand['run'] = async (argv) => definition.run(callOf(parseArguments(shape, argv)))
   return { shape, notes, examples, run }
 }
 
 /** The table that was parsed with is the common one and the command's own, so that both views of it are right. */
-function callOf<Table extends OptionTable>(parsed: Arguments<OptionTable>): Call<Table> {
+function callOf<Table extends OptionTable>(parsed: Arguments<OptionTable>): CliCall<Table> {
   const common = parsed.options as OptionValues<CommonTable>
   const cwd = process.cwd()
   // What it says was looked at before there was a command that could refuse it.

@@ -8,9 +8,9 @@ import { formatSpan } from './duration.ts'
 import { cut, formatTable, type Cell, type Paint } from './output.ts'
 import type { Cast, Condition } from '../demo/cast.ts'
 import { FILE_NAMES } from '../demo/play.ts'
-import type { Report } from '../demo/report.ts'
+import type { AgentReport } from '../demo/report.ts'
 
-export interface View {
+export interface DemoView {
   /** Something happened to an agent from outside. */
   announce(text: string): void
   /** Idempotent. */
@@ -30,7 +30,7 @@ const NEWS_MAX = 6
 
 /** Words for what is worth a line; null for what would only be noise. */
 export function newsOf(
-  { kind, agent, file, fence, value }: Report,
+  { kind, agent, file, fence, value }: AgentReport,
   waitedMs: number,
 ): string | null {
   switch (kind) {
@@ -53,7 +53,7 @@ export function newsOf(
 class Waits {
   readonly #askedAtUs = new Map<string, number>()
 
-  hear({ kind, agent, atUs }: Report): number {
+  hear({ kind, agent, atUs }: AgentReport): number {
     if (kind === 'asks') this.#askedAtUs.set(agent, atUs)
     return (atUs - (this.#askedAtUs.get(agent) ?? atUs)) / 1000
   }
@@ -67,7 +67,7 @@ class Clock {
   }
 }
 
-export class PlainView implements View {
+export class PlainView implements DemoView {
   readonly #options: ViewOptions
   readonly #clock = new Clock()
   #closed = false
@@ -92,7 +92,7 @@ export class PlainView implements View {
   }
 }
 
-export class LiveView implements View {
+export class LiveView implements DemoView {
   readonly #options: ViewOptions
   readonly #clock = new Clock()
   readonly #news: string[] = []

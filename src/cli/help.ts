@@ -1,6 +1,6 @@
 /** The help pages, made from the same tables that parse the command line. */
 import { COMMANDS } from './command-list.ts'
-import { COMMON_OPTIONS, type Command } from './command.ts'
+import { COMMON_OPTIONS, type CliCommand } from './command.ts'
 import type { OptionTable, Positional } from './arguments.ts'
 
 const LINE_LENGTH_MAX = 100
@@ -32,7 +32,7 @@ export function overview(): string {
   ].join('\n')
 }
 
-export function commandPage(name: string, command: Command): string {
+export function commandPage(name: string, command: CliCommand): string {
   const { positionals, rest, options } = command.shape
   const own = Object.entries(options).filter(([option, value]) => !isCommon(option, value))
   const shared = Object.entries(options).filter(([option, value]) => isCommon(option, value))
@@ -58,7 +58,7 @@ function isCommon(name: string, option: unknown): boolean {
   )
 }
 
-function usage(name: string, { shape }: Command): string {
+function usage(name: string, { shape }: CliCommand): string {
   const words = shape.positionals.map(bracketed)
   const rest = shape.rest === undefined ? [] : ['--', shape.rest.name]
   return ['tenure', name, ...words, '[OPTIONS]', ...rest].join(' ')

@@ -7,7 +7,7 @@ import type { LeaseInfo } from '../core/lease.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import type { OptionTable, Positional } from './arguments.ts'
-import { defineCommand, type Call, type Command, type CommandDefinition } from './command.ts'
+import { defineCommand, type CliCall, type CliCommand, type CommandDefinition } from './command.ts'
 import { findLease, type NamedLease } from './lease-argument.ts'
 import { leaseCard } from './lease-card.ts'
 import { withApi } from './store-access.ts'
@@ -35,12 +35,12 @@ interface LeaseCommand<Table extends OptionTable> extends Omit<
   /** Default: only a lease of the caller's own. */
   readonly isAnybodys?: boolean
   /** Reads the call before a store is opened; what it returns acts on the lease. */
-  readonly act: (call: Call<Table>) => (found: FoundLease) => Promise<LeaseEffect>
+  readonly act: (call: CliCall<Table>) => (found: FoundLease) => Promise<LeaseEffect>
 }
 
 export function defineLeaseCommand<Table extends OptionTable>(
   definition: LeaseCommand<Table>,
-): Command {
+): CliCommand {
   const { lease = 'the id of the lease, or its resource', more = [], act } = definition
   const { isAnybodys = false, ...rest } = definition
   return defineCommand({

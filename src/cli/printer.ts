@@ -1,7 +1,7 @@
 /** What commands write: one JSON value, or text for people, on stdout; remarks for people on stderr. */
 import { LeaseError } from '../core/errors.ts'
 import { painter, visible, type Paint } from './output.ts'
-import { isBrokenPipe, isTerminal, STDERR, STDOUT, write } from './terminal.ts'
+import { isBrokenPipe, isTty, STDERR, STDOUT, write } from './terminal.ts'
 
 export class Printer {
   readonly json: boolean
@@ -9,7 +9,7 @@ export class Printer {
 
   constructor(options: { readonly json: boolean }) {
     this.json = options.json
-    this.paint = painter(!options.json && isTerminal(STDOUT), process.env)
+    this.paint = painter(!options.json && isTty(STDOUT), process.env)
   }
 
   /** The answer of a command. Text is only made when somebody reads it. */

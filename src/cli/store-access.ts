@@ -40,12 +40,12 @@ export async function withApi<Result>(
 }
 
 /** How long a command waits for what it wants, and what ends the wait before. */
-export interface Patience {
+export interface OpenPatience {
   readonly waitMs: number | undefined
   readonly signal: AbortSignal
 }
 
-export const NO_PATIENCE: Patience = { waitMs: undefined, signal: new AbortController().signal }
+export const NO_PATIENCE: OpenPatience = { waitMs: undefined, signal: new AbortController().signal }
 
 /**
  * For commands that hold. A session that several commands share does one thing after another. A store that is away is
@@ -53,8 +53,8 @@ export const NO_PATIENCE: Patience = { waitMs: undefined, signal: new AbortContr
  */
 export async function withTenure<Result>(
   identity: Identity,
-  patience: Patience,
-  work: (tenure: Tenure, left: Pick<Patience, 'waitMs'>) => Promise<Result>,
+  patience: OpenPatience,
+  work: (tenure: Tenure, left: Pick<OpenPatience, 'waitMs'>) => Promise<Result>,
 ): Promise<Result> {
   const session = identity.session === null ? {} : { session: identity.session, sequential: true }
   const options = { ...optionsOf(identity), ...session }
@@ -71,7 +71,7 @@ const REOPEN_MS = 100
 
 /** A store that is there from the start leaves the whole wait for the queue. */
 async function openWithin(
-  { waitMs, signal }: Patience,
+  { waitMs, signal }: OpenPatience,
   open: () => Promise<Tenure>,
 ): Promise<{ readonly tenure: Tenure; readonly waitMs: number | undefined }> {
   const startMs = systemRuntime.monotonicMs()

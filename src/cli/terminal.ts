@@ -33,7 +33,7 @@ export function isBrokenPipe(error: unknown): boolean {
 }
 
 /** Asks the operating system about the kind of file first, because loading `node:tty` costs as much as a query. */
-export function isTerminal(fd: number): boolean {
+export function isTty(fd: number): boolean {
   try {
     if (!fs.fstatSync(fd).isCharacterDevice()) return false
   } catch (error) {

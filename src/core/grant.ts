@@ -7,7 +7,7 @@ import type { Claim, EntryState, Lease, Revoking } from './lease.ts'
 import { hasEpoch } from './resource.ts'
 import { deadlineAfter, wallAt, type Now } from './time.ts'
 
-export interface Grant {
+export interface GrantedClaim {
   readonly claim: Claim
   readonly fence: number
   readonly before: EntryState | null
@@ -20,7 +20,7 @@ export interface Grant {
   readonly epoch?: number
 }
 
-export function grant(draft: Draft, granted: Grant): Lease {
+export function grant(draft: Draft, granted: GrantedClaim): Lease {
   const { now } = draft
   const { claim, fence, before } = granted
   const holdUntilUs = granted.holdUntilUs ?? ceilingOf(claim, now)

@@ -7,7 +7,13 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Lease, Tenure } from '../client/contract.ts'
 import { openTenure } from '../open.ts'
 import { FencedFile } from './fenced-file.ts'
-import { monotonicUs, type Assignment, type Report, type ReportKind, type Role } from './report.ts'
+import {
+  monotonicUs,
+  type Assignment,
+  type AgentReport,
+  type ReportKind,
+  type AgentRole,
+} from './report.ts'
 
 const WORK_MS_MIN = 300
 const WORK_MS_SPREAD = 400
@@ -72,7 +78,7 @@ async function takeTurn(turn: Turn): Promise<void> {
   const { assignment, tenure, file } = turn
   const tell = (kind: ReportKind, fence: number, value = 0): void => {
     const report = { kind, agent: assignment.name, file: path.basename(file) }
-    process.send?.({ ...report, fence, value, atUs: monotonicUs() } satisfies Report)
+    process.send?.({ ...report, fence, value, atUs: monotonicUs() } satisfies AgentReport)
   }
   tell('asks', 0)
   const { ttlMs } = assignment
@@ -114,7 +120,7 @@ async function edit(assignment: Assignment): Promise<void> {
 }
 
 /** Whether it is time for the agent to play its part; it does so until it succeeds. */
-function isCue({ role, cueMs }: Assignment, part: Role): boolean {
+function isCue({ role, cueMs }: Assignment, part: AgentRole): boolean {
   if (played || role !== part || performance.now() - startedMs < cueMs) return false
   played = true
   return true

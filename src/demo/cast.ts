@@ -3,7 +3,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { report } from '../runtime/diagnostics.ts'
 import { hasCode } from '../runtime/file-system.ts'
-import { isReport, type Assignment, type Report } from './report.ts'
+import { isReport, type Assignment, type AgentReport } from './report.ts'
 
 export type Condition = 'running' | 'killed' | 'stopped' | 'ended' | 'crashed'
 
@@ -16,10 +16,10 @@ interface Agent {
   words: string
 }
 
-type Listener = (report: Report) => void
+type Listener = (report: AgentReport) => void
 
 export class Cast {
-  readonly reports: Report[] = []
+  readonly reports: AgentReport[] = []
   readonly #agents: Agent[] = []
   readonly #listeners = new Set<Listener>()
 
@@ -68,16 +68,19 @@ export class Cast {
   }
 
   /** The first report that fits, past or to come; null if none comes in time. */
-  async report(fits: (report: Report) => boolean, timeoutMs: number): Promise<Report | null> {
+  async report(
+    fits: (report: AgentReport) => boolean,
+    timeoutMs: number,
+  ): Promise<AgentReport | null> {
     const heard = this.reports.find(fits)
     if (heard !== undefined) return heard
     return new Promise((resolve) => {
-      const answer = (report: Report | null): void => {
+      const answer = (report: AgentReport | null): void => {
         clearTimeout(timer)
         this.#listeners.delete(listener)
         resolve(report)
       }
-      const listener = (report: Report): void => {
+      const listener = (report: AgentReport): void => {
         if (fits(report)) answer(report)
       }
       const timer = setTimeout(() => answer(null), timeoutMs)

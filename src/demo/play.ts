@@ -11,11 +11,11 @@
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Cast } from './cast.ts'
-import type { Report, Role } from './report.ts'
+import type { AgentReport, AgentRole } from './report.ts'
 
 export const AGENT_NAMES = ['ada', 'ben', 'cleo', 'dan', 'eve'] as const
 export const FILE_NAMES = ['notes.md', 'plan.md', 'server.ts', 'schema.sql'] as const
-export const TTL_MS = 2_000
+export const DEMO_TTL_MS = 2_000
 export const KILLED = 'ben'
 export const STOPPED = 'dan'
 
@@ -24,7 +24,7 @@ const PATIENCE_MS = 30_000
 /** After this, a report that was on its way when the agent was stopped has arrived. */
 const STOP_MS = 150
 
-export interface Stage {
+export interface DemoStage {
   readonly cast: Cast
   readonly storeUrl: string
   readonly directory: string
@@ -34,7 +34,7 @@ export interface Stage {
   readonly announce: (text: string) => void
 }
 
-export async function play(stage: Stage): Promise<void> {
+export async function play(stage: DemoStage): Promise<void> {
   const { cast, durationMs } = stage
   const over = pause(durationMs)
   startAll(stage)
@@ -44,27 +44,27 @@ export async function play(stage: Stage): Promise<void> {
   await cast.finish(PATIENCE_MS)
 }
 
-function startAll({ cast, storeUrl, directory, durationMs }: Stage): void {
+function startAll({ cast, storeUrl, directory, durationMs }: DemoStage): void {
   const files = FILE_NAMES.map((name) => path.join(directory, name))
   AGENT_NAMES.forEach((name, firstFile) => {
-    const role: Role = name === KILLED ? 'killed' : name === STOPPED ? 'stopped' : 'worker'
+    const role: AgentRole = name === KILLED ? 'killed' : name === STOPPED ? 'stopped' : 'worker'
     const cueMs = Math.round(durationMs * (role === 'killed' ? 0.15 : 0.4))
-    cast.start({ name, role, storeUrl, files, firstFile, ttlMs: TTL_MS, cueMs })
+    cast.start({ name, role, storeUrl, files, firstFile, ttlMs: DEMO_TTL_MS, cueMs })
   })
 }
 
 /** The agent clings to a lease and renews it; once somebody waits for that file, it dies. */
-async function killWhileHolding({ cast, isAwaited, announce }: Stage): Promise<void> {
+async function killWhileHolding({ cast, isAwaited, announce }: DemoStage): Promise<void> {
   const clinging = await cast.report(hasRenewedTwice(cast), PATIENCE_MS)
   if (clinging === null) return
-  const giveUpMs = performance.now() + 2 * TTL_MS
+  const giveUpMs = performance.now() + 2 * DEMO_TTL_MS
   while (!(await isAwaited(clinging.file)) && performance.now() < giveUpMs) await pause(50)
   cast.kill(KILLED)
   announce(`${KILLED} is killed (SIGKILL) while it holds ${clinging.file}`)
 }
 
 /** Ordinary work is over before a lease is renewed twice: only the one that clings gets there. */
-function hasRenewedTwice(cast: Cast): (report: Report) => boolean {
+function hasRenewedTwice(cast: Cast): (report: AgentReport) => boolean {
   return ({ agent, kind, fence }) => {
     if (agent !== KILLED || kind !== 'renewed') return false
     return (
@@ -74,7 +74,7 @@ function hasRenewedTwice(cast: Cast): (report: Report) => boolean {
 }
 
 /** On a machine that has other things to do the signal may come after the write; then the next write is the one. */
-async function stopPastItsTtl(stage: Stage): Promise<void> {
+async function stopPastItsTtl(stage: DemoStage): Promise<void> {
   const giveUpMs = performance.now() + PATIENCE_MS
   let lastFence = 0
   while (performance.now() < giveUpMs) {
@@ -88,10 +88,10 @@ async function stopPastItsTtl(stage: Stage): Promise<void> {
 
 /** Stops the agent until another has written, and lets it go on; tells whether its write came too late. */
 async function stopBeforeWrite(
-  { cast, announce }: Stage,
-  { file, fence }: Report,
+  { cast, announce }: DemoStage,
+  { file, fence }: AgentReport,
 ): Promise<boolean> {
-  const ownWrite = async (timeoutMs: number): Promise<Report | null> =>
+  const ownWrite = async (timeoutMs: number): Promise<AgentReport | null> =>
     cast.report((report) => {
       return report.fence === fence && (report.kind === 'wrote' || report.kind === 'refused')
     }, timeoutMs)

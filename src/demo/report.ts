@@ -16,7 +16,7 @@ const KINDS = [
 
 export type ReportKind = (typeof KINDS)[number]
 
-export interface Report {
+export interface AgentReport {
   readonly kind: ReportKind
   readonly agent: string
   readonly file: string
@@ -27,9 +27,9 @@ export interface Report {
   readonly value: number
 }
 
-export function isReport(message: unknown): message is Report {
+export function isReport(message: unknown): message is AgentReport {
   if (typeof message !== 'object' || message === null) return false
-  const report = message as Partial<Record<keyof Report, unknown>>
+  const report = message as Partial<Record<keyof AgentReport, unknown>>
   return (
     KINDS.some((kind) => kind === report.kind) &&
     typeof report.agent === 'string' &&
@@ -43,12 +43,12 @@ export function monotonicUs(): number {
 }
 
 /** What an agent does besides its work: one is killed while it holds, one is stopped just before a write. */
-export type Role = 'worker' | 'killed' | 'stopped'
+export type AgentRole = 'worker' | 'killed' | 'stopped'
 
 /** What an agent is told at its start. */
 export interface Assignment {
   readonly name: string
-  readonly role: Role
+  readonly role: AgentRole
   readonly storeUrl: string
   readonly files: readonly string[]
   /** With which file to begin; all go round in the same order. */

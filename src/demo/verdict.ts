@@ -11,9 +11,9 @@ import { canonicalJson } from '../core/canonical-json.ts'
 import { foldLedger } from '../ledger/fold.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import { FILE_NAMES } from './play.ts'
-import type { Report } from './report.ts'
+import type { AgentReport } from './report.ts'
 
-export interface Verdict {
+export interface PromiseCheck {
   readonly grants: number
   readonly handovers: number
   readonly expiries: number
@@ -33,12 +33,17 @@ export interface Verdict {
 
 export interface Evidence {
   readonly api: LeaseApi
-  readonly reports: readonly Report[]
+  readonly reports: readonly AgentReport[]
   readonly directory: string
   readonly crashed: readonly string[]
 }
 
-export async function judge({ api, reports, directory, crashed }: Evidence): Promise<Verdict> {
+export async function checkPromises({
+  api,
+  reports,
+  directory,
+  crashed,
+}: Evidence): Promise<PromiseCheck> {
   await api.cleanup()
   const events = await readLedger(api)
   const kept = await readLeases(api)
@@ -60,7 +65,7 @@ export async function judge({ api, reports, directory, crashed }: Evidence): Pro
 }
 
 /** What was promised and did not hold, in words; empty when all is well. */
-export function brokenPromises(verdict: Verdict): readonly string[] {
+export function brokenPromises(verdict: PromiseCheck): readonly string[] {
   const broken: readonly (readonly [boolean, string])[] = [
     [verdict.overlapsInLedger > 0, 'two leases of one file were live at once, by the ledger'],
     [verdict.overlapsReported > 0, 'two agents held one file at once, by their own account'],
@@ -140,7 +145,7 @@ interface Hold {
  * An agent believes to hold a file from the moment its acquire returned until the earliest of its release, its loss
  * and its own deadline. Two such spans of one file must not touch, and the later one must have the higher fence.
  */
-export function overlapsReported(reports: readonly Report[]): number {
+export function overlapsReported(reports: readonly AgentReport[]): number {
   const holds = holdsOf(reports)
   return FILE_NAMES.reduce(
     (sum, file) => sum + overlapsOf(holds.filter((hold) => hold.file === file)),
@@ -148,7 +153,7 @@ export function overlapsReported(reports: readonly Report[]): number {
   )
 }
 
-function holdsOf(reports: readonly Report[]): readonly Hold[] {
+function holdsOf(reports: readonly AgentReport[]): readonly Hold[] {
   const holds = new Map<number, Hold>()
   for (const { kind, file, fence, atUs, value } of reports) {
     const hold = holds.get(fence)

@@ -8,7 +8,7 @@ export const CLIENTS = ['claude', 'codex', 'gemini', 'cursor', 'copilot'] as con
 export type Client = (typeof CLIENTS)[number]
 
 /** What the agent is about to do, or has done. */
-export type Act =
+export type HookAct =
   | { readonly kind: 'edit'; readonly tool: string; readonly paths: readonly string[] }
   | { readonly kind: 'read'; readonly paths: readonly string[] }
   | { readonly kind: 'shell'; readonly command: string }
@@ -16,11 +16,12 @@ export type Act =
   | { readonly kind: 'lease_tool'; readonly input: JsonObject }
   | { readonly kind: 'other' }
 
-export type Moment = 'session_start' | 'before' | 'after' | 'agent_end' | 'session_end' | 'other'
+export type HookMoment =
+  'session_start' | 'before' | 'after' | 'agent_end' | 'session_end' | 'other'
 
 export interface HookEvent {
   readonly client: Client
-  readonly moment: Moment
+  readonly moment: HookMoment
   /** As the client calls it; some answers must repeat it. */
   readonly name: string
   readonly session: string
@@ -29,7 +30,7 @@ export interface HookEvent {
   readonly cwd: string
   /** Of the call, the same before and after it; null where the client names none. */
   readonly callId: string | null
-  readonly act: Act
+  readonly act: HookAct
   /** After a call: it came to nothing, as far as the client knows. */
   readonly hasFailed: boolean
 }
@@ -76,22 +77,22 @@ export function textOf(input: JsonObject, ...names: readonly string[]): string |
   return null
 }
 
-export function requireText(input: JsonObject, ...names: readonly string[]): string {
+export function requireHookText(input: JsonObject, ...names: readonly string[]): string {
   const text = textOf(input, ...names)
   if (text === null) throw invalid(names.join(' or '), 'must be a text', input[names[0] ?? ''])
   return text
 }
 
 /** An edit without a path edits nothing that could be leased. */
-export function editOf(tool: string, ...paths: readonly (string | null)[]): Act {
+export function editOf(tool: string, ...paths: readonly (string | null)[]): HookAct {
   const known = paths.filter((path) => path !== null)
   return known.length === 0 ? { kind: 'other' } : { kind: 'edit', tool, paths: known }
 }
 
-export function readOf(path: string | null): Act {
+export function readOf(path: string | null): HookAct {
   return path === null ? { kind: 'other' } : { kind: 'read', paths: [path] }
 }
 
-export function shellOf(command: string | null): Act {
+export function shellOf(command: string | null): HookAct {
   return command === null ? { kind: 'other' } : { kind: 'shell', command }
 }

@@ -207,7 +207,7 @@ function isPartlyGone({ remainingMs, ttlMs, revoking }: LeaseInfo): boolean {
 }
 
 /** Whether a lease is of the agent itself, or of the one inside of whose leases it works. */
-export function isOwn({ holder }: { readonly holder: string }, agent: HookAgent): boolean {
+export function isOwnLease({ holder }: { readonly holder: string }, agent: HookAgent): boolean {
   return holder === agent.holder || holder === agent.parent
 }
 

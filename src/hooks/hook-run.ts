@@ -16,7 +16,7 @@ import type { Questions } from '../service/lease-questions.ts'
 import type { HookEvent, HookDecision } from './hook-event.ts'
 import {
   isHookLease,
-  isOwn,
+  isOwnLease,
   planLeases,
   sessionOfHolder,
   type HookAgent,
@@ -34,9 +34,9 @@ import {
   staleText,
   tooManyText,
   trespassText,
-  type Seen,
+  type SeenLease,
 } from './hook-words.ts'
-import { leasesOf, releaseLeases, renewLeases, takeLeases } from './lease-taking.ts'
+import { leasesOfSession, releaseLeases, renewLeases, takeLeases } from './lease-taking.ts'
 import { MemoryFile, sweepMemories } from './memory-file.ts'
 import {
   seenKey,
@@ -115,7 +115,7 @@ export class HookRun {
     }
   }
 
-  get #seen(): Seen {
+  get #seen(): SeenLease {
     return { cwd: this.#parts.event.cwd, nowMs: this.#nowMs }
   }
 
@@ -222,7 +222,7 @@ export class HookRun {
       const taken = await takeLeases({ api, agent, ...this.#leaseOptions(facts) }, plan)
       if (taken.kind === 'taken') return this.#granted(store, plan, taken.leases)
       const { target, blockers } = taken
-      const other = blockers.find((blocker) => !isOwn(blocker, agent))
+      const other = blockers.find((blocker) => !isOwnLease(blocker, agent))
       // Another hook of this agent was faster: what it took is found at the next look.
       if (other === undefined && left > 1) continue
       const [blocker] = other === undefined ? blockers : [other]
@@ -251,8 +251,8 @@ export class HookRun {
       ...{ agent, memory, store: store.key, nowMs: this.#nowMs },
       idleMs: settings.hook_idle_seconds * 1000,
       ttlMs: settings.hook_ttl_seconds * 1000,
-      own: await leasesOf(api, agent.holder),
-      parents: agent.parent === null ? [] : await leasesOf(api, agent.parent),
+      own: await leasesOfSession(api, agent.holder),
+      parents: agent.parent === null ? [] : await leasesOfSession(api, agent.parent),
     }
   }
 
@@ -336,7 +336,7 @@ export class HookRun {
   async #holderOf(api: LeaseApi, file: string): Promise<LeaseInfo | null> {
     const { agent } = this.#parts
     const { leases } = await api.inspect({ resource: this.#resource(file) })
-    return leases.find((lease) => !isOwn(lease, agent)) ?? null
+    return leases.find((lease) => !isOwnLease(lease, agent)) ?? null
   }
 
   /** Notes how the files stand that others hold and that a command names whose effect is not known. */
@@ -352,7 +352,7 @@ export class HookRun {
       const { leases } = await (
         await this.#api(store)
       ).inspect({ resource, extent: isTree ? 'subtree' : 'exact' })
-      for (const lease of leases.filter((one) => !isOwn(one, agent))) {
+      for (const lease of leases.filter((one) => !isOwnLease(one, agent))) {
         const written = lease.extent === 'exact' ? nameOf(lease.resource) : isTree ? null : file
         if (written === null || files.length >= WATCHED_MAX) continue
         const { id: leaseId, holder } = lease
@@ -407,7 +407,7 @@ export class HookRun {
       if (!store.isMade) continue
       const api = await this.#api(store)
       const { leases } = await api.inspect({ resource })
-      const other = leases.find((lease) => !isOwn(lease, agent))
+      const other = leases.find((lease) => !isOwnLease(lease, agent))
       if (other !== undefined) await this.#trespassed(api, file, other.id)
     }
   }
@@ -490,7 +490,7 @@ export class HookRun {
       const known = held.filter(([, lease]) => lease.store === store.key)
       const leases = await Promise.all(known.map(([leaseId]) => api.get({ id: leaseId })))
       // A hook that was killed has taken leases that no memory has.
-      const forgotten = (await leasesOf(api, agent.holder)).filter((lease) =>
+      const forgotten = (await leasesOfSession(api, agent.holder)).filter((lease) =>
         isHookLease(lease, agent),
       )
       const live = [...leases, ...forgotten].filter((lease) => lease?.state === 'active')
@@ -551,7 +551,7 @@ export class HookRun {
   /** Leases of others at or below a directory, or of all that it is in. */
   async #othersBelow(api: LeaseApi, directory: string): Promise<readonly LeaseInfo[]> {
     const { agent } = this.#parts
-    return (await this.#leasesBelow(api, directory)).filter((lease) => !isOwn(lease, agent))
+    return (await this.#leasesBelow(api, directory)).filter((lease) => !isOwnLease(lease, agent))
   }
 
   #api(store: HookStore): Promise<LeaseApi> {

@@ -13,7 +13,7 @@ export function shownPath(file: string, cwd: string): string {
 }
 
 /** `14:05:10 UTC`, with the date where it is another day. */
-export function clockTime(atMs: number, nowMs: number): string {
+export function timeOfDay(atMs: number, nowMs: number): string {
   const [date = '', time = ''] = new Date(atMs).toISOString().split('T')
   const clock = `${time.slice(0, 8)} UTC`
   return new Date(nowMs).toISOString().startsWith(date) ? clock : `${date} ${clock}`
@@ -25,22 +25,22 @@ function reasonWords(reason: string | null): string {
   return ` ("${line}")`
 }
 
-export interface Seen {
+export interface SeenLease {
   readonly cwd: string
   readonly nowMs: number
 }
 
 /** Who has a file, why, until when, and what can be done. */
-export function deniedText(file: string, blocker: Blocker, { cwd, nowMs }: Seen): string {
+export function deniedText(file: string, blocker: Blocker, { cwd, nowMs }: SeenLease): string {
   const shown = shownPath(file, cwd)
   const wait = `tenure wait ${quoted(shown)} --timeout 100s`
   const advice = `wait for it with \`${wait}\` and then read it again, or work on something else`
   return `${shown} ${standing(blocker, { cwd, nowMs })}; ${advice}.`
 }
 
-function standing(blocker: Blocker, { cwd, nowMs }: Seen): string {
+function standing(blocker: Blocker, { cwd, nowMs }: SeenLease): string {
   const { kind, holder, reason, expiresAtMs, remainingMs, extent } = blocker
-  const until = clockTime(expiresAtMs ?? nowMs + remainingMs, nowMs)
+  const until = timeOfDay(expiresAtMs ?? nowMs + remainingMs, nowMs)
   const name = shownPath(blocker.resource.replace(/^file:/, ''), cwd)
   const tree = extent === 'subtree' ? `, with all of ${name},` : ''
   switch (kind) {
@@ -63,49 +63,54 @@ export function tooManyText(count: number, max: number): string {
   return `this would write to ${count} files, and at most ${max} are leased at once; split it, or take the directory first with \`tenure acquire DIR/\`.`
 }
 
-export function checkoutText(command: string, other: LeaseInfo, count: number, seen: Seen): string {
+export function checkoutText(
+  command: string,
+  other: LeaseInfo,
+  count: number,
+  seen: SeenLease,
+): string {
   const { cwd, nowMs } = seen
   const file = shownPath(nameOf(other.resource), cwd)
-  const until = clockTime(other.expiresAtMs ?? nowMs, nowMs)
+  const until = timeOfDay(other.expiresAtMs ?? nowMs, nowMs)
   const more = count > 1 ? ` and ${count - 1} more` : ''
   return `\`${command}\` would change files under other holders: ${other.holder} holds ${file}${reasonWords(other.reason)} until ${until}${more}; wait for them (\`tenure wait ${quoted(file)} --timeout 100s\`), or use a worktree of your own.`
 }
 
-export function directoryText(file: string, other: LeaseInfo, seen: Seen): string {
+export function directoryText(file: string, other: LeaseInfo, seen: SeenLease): string {
   const { cwd, nowMs } = seen
   const inner = shownPath(nameOf(other.resource), cwd)
-  const until = clockTime(other.expiresAtMs ?? nowMs, nowMs)
+  const until = timeOfDay(other.expiresAtMs ?? nowMs, nowMs)
   return `${shownPath(file, cwd)} cannot be changed as a whole: ${other.holder} holds ${inner}${reasonWords(other.reason)} until ${until}; wait for it with \`tenure wait ${quoted(inner)} --timeout 100s\`, or work on something else.`
 }
 
 /** One line about what another holds. */
-export function heldLine(lease: LeaseInfo, { cwd, nowMs }: Seen): string {
+export function heldLine(lease: LeaseInfo, { cwd, nowMs }: SeenLease): string {
   const { holder, reason, expiresAtMs, extent } = lease
   const file = shownPath(nameOf(lease.resource), cwd)
   const all = extent === 'subtree' ? ' and all below it' : ''
-  return `${file}${all} is held by ${holder}${reasonWords(reason)} until ${clockTime(expiresAtMs ?? nowMs, nowMs)}`
+  return `${file}${all} is held by ${holder}${reasonWords(reason)} until ${timeOfDay(expiresAtMs ?? nowMs, nowMs)}`
 }
 
 /** How a lease was lost, and who has the file now. */
 export function lostText(
   file: string,
   { ended, next }: { readonly ended: LeaseInfo | null; readonly next: LeaseInfo | null },
-  { cwd, nowMs }: Seen,
+  { cwd, nowMs }: SeenLease,
 ): string {
   const at = ended?.terminatedAtMs ?? ended?.expiresAtMs ?? null
-  const when = at === null ? '' : ` at ${clockTime(at, nowMs)}`
+  const when = at === null ? '' : ` at ${timeOfDay(at, nowMs)}`
   const by = ended?.revoking ? ` by ${ended.revoking.by}${reasonWords(ended.revoking.reason)}` : ''
   const how = ended?.state === 'revoked' ? `was revoked${by}` : 'ran out'
   const to =
     next === null
       ? 'it is free now'
-      : `${next.holder} holds it since ${clockTime(next.grantedAtMs ?? nowMs, nowMs)}${reasonWords(next.reason)}`
+      : `${next.holder} holds it since ${timeOfDay(next.grantedAtMs ?? nowMs, nowMs)}${reasonWords(next.reason)}`
   return `Your lease of ${shownPath(file, cwd)} ${how}${when}; ${to}.`
 }
 
-export function trespassText(file: string, lease: LeaseInfo, { cwd, nowMs }: Seen): string {
+export function trespassText(file: string, lease: LeaseInfo, { cwd, nowMs }: SeenLease): string {
   const { holder, reason, expiresAtMs } = lease
-  const until = clockTime(expiresAtMs ?? nowMs, nowMs)
+  const until = timeOfDay(expiresAtMs ?? nowMs, nowMs)
   return `This command wrote to ${shownPath(file, cwd)}, which ${holder} holds${reasonWords(reason)} until ${until}; the ledger says so now. Leave it as it is, tell your user, and write to it again only when it is free.`
 }
 

@@ -134,7 +134,7 @@ export async function giveBack(
   )
 }
 
-export async function leasesOf(
+export async function leasesOfSession(
   api: Pick<LeaseApi, 'list'>,
   holder: string,
 ): Promise<readonly LeaseInfo[]> {

@@ -44,7 +44,7 @@ export interface WatchedFile {
   readonly holder: string
 }
 
-export interface HeldFile {
+export interface RememberedFile {
   readonly path: string
   readonly agent: string
   readonly store: string
@@ -53,7 +53,7 @@ export interface HeldFile {
 export interface SessionMemory {
   /** By agent and path, as `seenKey` says. */
   readonly seen: ReadonlyMap<string, string>
-  readonly leases: ReadonlyMap<string, HeldFile>
+  readonly leases: ReadonlyMap<string, RememberedFile>
   /** When each path was last edited, by whichever agent of the session. */
   readonly editedAtMs: ReadonlyMap<string, number>
   /** When an edit of each path was last done. */
@@ -71,7 +71,7 @@ export const NO_MEMORY: SessionMemory = foldMemory([])
 
 export function foldMemory(records: readonly MemoryRecord[]): SessionMemory {
   const seen = new Map<string, string>()
-  const leases = new Map<string, HeldFile>()
+  const leases = new Map<string, RememberedFile>()
   const editedAtMs = new Map<string, number>()
   const doneAtMs = new Map<string, number>()
   const deniedAtMs = new Map<string, number>()

@@ -19,7 +19,7 @@ import type {
   LeaseReleasedPayload,
   LeaseRenewedPayload,
 } from './payloads.ts'
-import { RegisteredLease, type Term } from './registered-lease.ts'
+import { RegisteredLease, type LeaseTerm } from './registered-lease.ts'
 import { requireId } from './registrar-id.ts'
 import { parseReleaseReason } from './registrar-words.ts'
 import {
@@ -306,7 +306,7 @@ function evolvedLease(entry: Lease, event: LeaseEvent): Lease {
   throw new Error(`${event.type} made a ticket of lease ${entry.id}`)
 }
 
-function endedTerm({ term }: RegisteredLease, terminatedAt: WallTime): Term {
+function endedTerm({ term }: RegisteredLease, terminatedAt: WallTime): LeaseTerm {
   return {
     expiresAt: term.expiresAt,
     expiresAtTick: term.expiresAtTick,

@@ -15,7 +15,7 @@ import {
 import { compareTimes, parseWallTime, timeUntil, type WallTime } from './wall-time.ts'
 
 /** What stays as it was issued. */
-export interface Origin {
+export interface LeaseOrigin {
   readonly workId: string
   readonly issuedBy: string
   readonly issuedAt: WallTime
@@ -23,7 +23,7 @@ export interface Origin {
 }
 
 /** What a renewal or an end changes beside the core's entry. */
-export interface Term {
+export interface LeaseTerm {
   readonly expiresAt: WallTime
   readonly expiresAtTick: LogicalTick | null
   readonly registrarSignature: Uint8Array
@@ -35,10 +35,10 @@ export interface Term {
 export class RegisteredLease {
   /** The lease as the core folds it. */
   readonly entry: Lease
-  readonly origin: Origin
-  readonly term: Term
+  readonly origin: LeaseOrigin
+  readonly term: LeaseTerm
 
-  constructor(entry: Lease, origin: Origin, term: Term) {
+  constructor(entry: Lease, origin: LeaseOrigin, term: LeaseTerm) {
     this.entry = entry
     this.origin = origin
     this.term = term

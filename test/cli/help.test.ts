@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { COMMANDS } from '../../src/cli/command-list.ts'
-import type { Command } from '../../src/cli/command.ts'
+import type { CliCommand } from '../../src/cli/command.ts'
 import { commandPage, overview } from '../../src/cli/help.ts'
 import { ERROR_CODES, ERROR_TABLE, LeaseError } from '../../src/core/errors.ts'
 import { workshop, tenure } from './tenure-process.ts'
 
 const NAMES = Object.keys(COMMANDS)
 
-async function find(name: string): Promise<Command> {
+async function find(name: string): Promise<CliCommand> {
   const command = await COMMANDS[name]?.load()
   if (command === undefined) throw new Error(`there is no ${name}`)
   return command

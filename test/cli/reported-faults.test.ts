@@ -9,7 +9,7 @@ import { identify } from '../../src/cli/identity.ts'
 import { firstOddLease } from '../../src/cli/kept-leases.ts'
 import { plain } from '../../src/cli/output.ts'
 import { descendantsOf, signalProcess } from '../../src/cli/process-tree.ts'
-import { isTerminal } from '../../src/cli/terminal.ts'
+import { isTty } from '../../src/cli/terminal.ts'
 import { onFault, type Fault } from '../../src/runtime/diagnostics.ts'
 import { fs } from '../../src/runtime/file-system.ts'
 import type { Questions } from '../../src/service/lease-questions.ts'
@@ -113,12 +113,12 @@ describe('a place to write to', () => {
     look.mockImplementation(() => {
       throw failure('EIO')
     })
-    expect(isTerminal(1)).toBe(false)
+    expect(isTty(1)).toBe(false)
     expect(sources()).toEqual(['cli/terminal'])
     look.mockImplementation(() => {
       throw failure('EBADF')
     })
-    expect(isTerminal(1)).toBe(false)
+    expect(isTty(1)).toBe(false)
     expect(faults).toHaveLength(1)
   })
 })

@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import type { Verdict } from '../../src/demo/verdict.ts'
+import type { PromiseCheck } from '../../src/demo/verdict.ts'
 import { start, tenure, until, workshop, type RunOptions } from '../cli/tenure-process.ts'
 
 const PATIENCE_MS = 110_000
@@ -19,7 +19,9 @@ describe('the demo', () => {
       const { directory, options } = apart()
       const { code, stdout, stderr } = await tenure(['demo', '--duration', '5s', '--json'], options)
       expect(stderr).toBe('')
-      const verdict = JSON.parse(stdout) as Verdict & { readonly brokenPromises: readonly string[] }
+      const verdict = JSON.parse(stdout) as PromiseCheck & {
+        readonly brokenPromises: readonly string[]
+      }
       expect(verdict.brokenPromises).toEqual([])
       expect(verdict).toMatchObject({
         overlapsInLedger: 0,

@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest'
-import type { Report } from '../../src/demo/report.ts'
+import type { AgentReport } from '../../src/demo/report.ts'
 import { isReport } from '../../src/demo/report.ts'
 import {
   brokenPromises,
   overlapsInLedger,
   overlapsReported,
-  type Verdict,
+  type PromiseCheck,
 } from '../../src/demo/verdict.ts'
 import type { LeaseEvent } from '../../src/core/event.ts'
 
-const KEPT: Verdict = {
+const KEPT: PromiseCheck = {
   ...{ grants: 9, handovers: 4, expiries: 2, longestWaitMs: 10, events: 30 },
   ...{ overlapsInLedger: 0, overlapsReported: 0, staleWritersRefused: 1, staleLinesWritten: 0 },
   ...{ foldDifferences: 0, leasesLeft: 0, crashed: [] },
@@ -82,7 +82,7 @@ describe('overlaps in the ledger', () => {
   })
 })
 
-function report(kind: Report['kind'], fence: number, atUs: number, value = 0): Report {
+function report(kind: AgentReport['kind'], fence: number, atUs: number, value = 0): AgentReport {
   return { kind, agent: `agent-${fence}`, file: 'notes.md', fence, atUs, value }
 }
 

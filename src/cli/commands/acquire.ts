@@ -14,12 +14,12 @@ import {
   type AcquireTable,
   type WantedLeases,
 } from '../acquire-options.ts'
-import { defineCommand, type Call, type Command } from '../command.ts'
+import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { leaseCard } from '../lease-card.ts'
 import { listenForInterruption, signalExitCode } from '../signals.ts'
 import { given, withTenure } from '../store-access.ts'
 
-export const acquire: Command = defineCommand({
+export const acquire: CliCommand = defineCommand({
   positionals: [RESOURCES],
   options: ACQUIRE_OPTIONS,
   notes: [
@@ -35,7 +35,7 @@ export const acquire: Command = defineCommand({
   run,
 })
 
-async function run(call: Call<AcquireTable>): Promise<number> {
+async function run(call: CliCall<AcquireTable>): Promise<number> {
   const { identity, printer } = call
   const wanted = wantedLeases(call)
   const interruption = listenForInterruption()

@@ -4,7 +4,7 @@ import { invalid } from '../../core/errors.ts'
 import { authorizeGrant } from '../../delegation/authorize-grant.ts'
 import { verifyGrant } from '../../registrar/grant.ts'
 import { integerOption, textOption } from '../arguments.ts'
-import { defineCommand, type Command } from '../command.ts'
+import { defineCommand, type CliCommand } from '../command.ts'
 import { readKeyFile, readText } from '../../delegation/key-file.ts'
 import { keyFileOf } from '../key-file.ts'
 import { visible } from '../output.ts'
@@ -13,7 +13,7 @@ import { KEYS_OPTION } from './keys.ts'
 
 const AMOUNT_MAX = 999_999_999_999_999
 
-export const authorize: Command = defineCommand({
+export const authorize: CliCommand = defineCommand({
   positionals: [],
   options: {
     grant: textOption('FILE', 'the file with the token'),

@@ -1,9 +1,9 @@
 /** `tenure cleanup`: what the background sweep would do, now. */
-import { defineCommand, type Command } from '../command.ts'
+import { defineCommand, type CliCommand } from '../command.ts'
 import { plural } from '../output.ts'
 import { withApi } from '../store-access.ts'
 
-export const cleanup: Command = defineCommand({
+export const cleanup: CliCommand = defineCommand({
   positionals: [],
   options: {},
   notes: [

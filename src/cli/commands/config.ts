@@ -9,7 +9,7 @@ import {
   type SettingValue,
 } from '../../core/settings.ts'
 import { textOption, type Option } from '../arguments.ts'
-import { defineCommand, type Call, type Command } from '../command.ts'
+import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { formatTable, visible } from '../output.ts'
 import { readResource } from '../resource-argument.ts'
 import { NO_PATIENCE, requireStore, withTenure } from '../store-access.ts'
@@ -18,7 +18,7 @@ const ACTIONS = ['get', 'set', 'unset', 'ls'] as const
 type Action = (typeof ACTIONS)[number]
 type ConfigTable = { readonly for: Option<string> }
 
-export const config: Command = defineCommand({
+export const config: CliCommand = defineCommand({
   positionals: [
     { name: 'ACTION', help: 'get KEY, set KEY VALUE, unset KEY, or ls' },
     { name: 'KEY', help: SETTING_KEYS.join(', '), optional: true },
@@ -40,7 +40,7 @@ export const config: Command = defineCommand({
   run,
 })
 
-async function run(call: Call<ConfigTable>): Promise<number> {
+async function run(call: CliCall<ConfigTable>): Promise<number> {
   const [word, key, value, ...extra] = call.positionals
   const action = ACTIONS.find((candidate) => candidate === word)
   if (action === undefined) throw invalid('ACTION', `must be one of ${ACTIONS.join(', ')}`, word)
@@ -81,7 +81,7 @@ function readTarget(text: string, cwd: string): string {
 }
 
 async function list(
-  { printer }: Call<ConfigTable>,
+  { printer }: CliCall<ConfigTable>,
   tenure: Tenure,
   target: string | undefined,
 ): Promise<number> {

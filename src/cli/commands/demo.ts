@@ -4,12 +4,12 @@ import os from 'node:os'
 import path from 'node:path'
 import { openApi } from '../../open.ts'
 import { durationOption, flag, type Option } from '../arguments.ts'
-import { defineCommand, type Call, type Command } from '../command.ts'
+import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { Cast } from '../../demo/cast.ts'
-import { AGENT_NAMES, FILE_NAMES, play, TTL_MS } from '../../demo/play.ts'
-import { brokenPromises, judge, type Verdict } from '../../demo/verdict.ts'
+import { AGENT_NAMES, FILE_NAMES, play, DEMO_TTL_MS } from '../../demo/play.ts'
+import { brokenPromises, checkPromises, type PromiseCheck } from '../../demo/verdict.ts'
 import type { ServerOptions, TenureServer } from '../../server/start-server.ts'
-import { LiveView, PlainView, SHOW_CURSOR, type View, type ViewOptions } from '../demo-view.ts'
+import { LiveView, PlainView, SHOW_CURSOR, type DemoView, type ViewOptions } from '../demo-view.ts'
 import { formatSpan } from '../duration.ts'
 import { loadServer } from '../load-server.ts'
 import { plural } from '../output.ts'
@@ -28,7 +28,7 @@ type DemoTable = {
   readonly dashboard: Option<true>
 }
 
-export const demo: Command = defineCommand({
+export const demo: CliCommand = defineCommand({
   positionals: [],
   options: {
     duration: durationOption(
@@ -45,7 +45,7 @@ export const demo: Command = defineCommand({
   run,
 })
 
-async function run(call: Call<DemoTable>): Promise<number> {
+async function run(call: CliCall<DemoTable>): Promise<number> {
   const scratch = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-demo-')))
   const cast = new Cast()
   const interruption = listenForInterruption()
@@ -86,7 +86,7 @@ function storeIn(scratch: string): string {
 }
 
 /** A server before the demo's store, for its page. Whoever looks may act: nothing of it is worth more than the demo. */
-async function openPage({ printer }: Call<DemoTable>, scratch: string): Promise<TenureServer> {
+async function openPage({ printer }: CliCall<DemoTable>, scratch: string): Promise<TenureServer> {
   const { startServer } = await loadServer('tenure demo --dashboard')
   const open: ServerOptions['open'] = (namespace) => openApi(storeIn(scratch), { namespace })
   const server = await startServer({ open, port: 0, role: 'operator' })
@@ -94,7 +94,11 @@ async function openPage({ printer }: Call<DemoTable>, scratch: string): Promise<
   return server
 }
 
-async function perform(call: Call<DemoTable>, cast: Cast, scratch: string): Promise<Verdict> {
+async function perform(
+  call: CliCall<DemoTable>,
+  cast: Cast,
+  scratch: string,
+): Promise<PromiseCheck> {
   const storeUrl = storeIn(scratch)
   const directory = path.join(scratch, 'files')
   fs.mkdirSync(directory)
@@ -111,25 +115,30 @@ async function perform(call: Call<DemoTable>, cast: Cast, scratch: string): Prom
     const announce = (text: string): void => view.announce(text)
     await play({ cast, storeUrl, directory, durationMs, isAwaited, announce })
     await view.close()
-    return await judge({ api, reports: cast.reports, directory, crashed: cast.crashed })
+    return await checkPromises({ api, reports: cast.reports, directory, crashed: cast.crashed })
   } finally {
     await view.close()
     await api.close()
   }
 }
 
-function makeView({ printer }: Call<DemoTable>, subject: Pick<ViewOptions, 'api' | 'cast'>): View {
+function makeView(
+  { printer }: CliCall<DemoTable>,
+  subject: Pick<ViewOptions, 'api' | 'cast'>,
+): DemoView {
   const { stdout } = process
   const write = (text: string): void => void stdout.write(text)
   const columns = stdout.columns || COLUMNS_DEFAULT
   const options = { ...subject, paint: printer.paint, write, columns }
   if (printer.json) return new PlainView({ ...options, write: () => undefined })
   const agents = AGENT_NAMES.join(', ')
-  printer.line(`${agents} share ${FILE_NAMES.length} files with leases of ${formatSpan(TTL_MS)}.\n`)
+  printer.line(
+    `${agents} share ${FILE_NAMES.length} files with leases of ${formatSpan(DEMO_TTL_MS)}.\n`,
+  )
   return stdout.isTTY && columns >= COLUMNS_MIN ? new LiveView(options) : new PlainView(options)
 }
 
-function summary(verdict: Verdict, broken: readonly string[]): string {
+function summary(verdict: PromiseCheck, broken: readonly string[]): string {
   const folds = verdict.foldDifferences === 0 ? 'fold' : 'do NOT fold'
   return [
     `From the ledger, whose ${verdict.events} events ${folds} to the state of the store:`,

@@ -6,7 +6,7 @@ import type { Scope } from '../../core/scope.ts'
 import { CHANGES } from '../../protocol/changes.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import { flag, textOption, type Option } from '../arguments.ts'
-import type { Command } from '../command.ts'
+import type { CliCommand } from '../command.ts'
 import { BUDGET_OPTION, SCOPE_OPTION } from '../delegation-text.ts'
 import { fieldOption } from '../field-option.ts'
 import { defineLeaseCommand, leaseEffect, send } from '../lease-command.ts'
@@ -25,7 +25,7 @@ type DeriveTable = {
   readonly 'lease-id': Option<string>
 }
 
-export const derive: Command = defineLeaseCommand<DeriveTable>({
+export const derive: CliCommand = defineLeaseCommand<DeriveTable>({
   lease: 'the id of your lease, or its resource',
   options: {
     to: textOption('HOLDER', 'who gets the derived lease; its session has the same name'),

@@ -14,7 +14,7 @@ import {
   type Repair,
 } from '../checkup.ts'
 import { flag } from '../arguments.ts'
-import { defineCommand, type Command } from '../command.ts'
+import { defineCommand, type CliCommand } from '../command.ts'
 import type { Identity } from '../identity.ts'
 import { visible, type Paint } from '../output.ts'
 import { proveClients } from '../proof/client-proof.ts'
@@ -23,7 +23,7 @@ import { proveLfs } from '../proof/lfs-proof.ts'
 import { proveMcp } from '../proof/mcp-proof.ts'
 import { optionsOf } from '../store-access.ts'
 
-export const doctor: Command = defineCommand({
+export const doctor: CliCommand = defineCommand({
   positionals: [],
   options: {
     'accept-clock': flag(

@@ -11,7 +11,7 @@ import {
 } from '../../fleet/fleet-overview.ts'
 import { openLayout } from '../../open-fleet.ts'
 import { durationOption, flag, textOption, type Option } from '../arguments.ts'
-import { defineCommand, type Call, type Command } from '../command.ts'
+import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { formatTable, plural, relativeTime, visible, type Cell, type Colour } from '../output.ts'
 import { given, placeOf, requireStore } from '../store-access.ts'
 
@@ -39,7 +39,7 @@ const layout: Option<LayoutName> = {
   },
 }
 
-export const fleet: Command = defineCommand({
+export const fleet: CliCommand = defineCommand({
   positionals: [
     { name: 'ACTION', help: 'ls, nodes, owners, or drain NODE' },
     {
@@ -73,7 +73,7 @@ export const fleet: Command = defineCommand({
   run,
 })
 
-async function run(call: Call<FleetTable>): Promise<number> {
+async function run(call: CliCall<FleetTable>): Promise<number> {
   const [word, node] = call.positionals
   const action = ACTIONS.find((candidate) => candidate === word)
   if (action === undefined) throw invalid('ACTION', `must be one of ${ACTIONS.join(', ')}`, word)
@@ -88,7 +88,7 @@ async function run(call: Call<FleetTable>): Promise<number> {
 }
 
 function refuseForeignOptions(
-  { options }: Call<FleetTable>,
+  { options }: CliCall<FleetTable>,
   action: Action,
   node: string | undefined,
 ): void {
@@ -98,7 +98,7 @@ function refuseForeignOptions(
 }
 
 async function withLayout(
-  { identity, options }: Call<FleetTable>,
+  { identity, options }: CliCall<FleetTable>,
   work: (layout: FleetLayout) => Promise<number>,
 ): Promise<number> {
   requireStore(identity)
@@ -113,13 +113,17 @@ async function withLayout(
   }
 }
 
-async function look({ options }: Call<FleetTable>, opened: FleetLayout): Promise<Overview> {
+async function look({ options }: CliCall<FleetTable>, opened: FleetLayout): Promise<Overview> {
   const leaseTtlMs = options.ttl ?? LEASE_TTL_MS_DEFAULT
   return readOverview(opened, { nowMs: Date.now(), leaseTtlMs })
 }
 
 /** Asks the instance to be empty, and waits until it is. */
-async function drain(call: Call<FleetTable>, opened: FleetLayout, wanted: string): Promise<number> {
+async function drain(
+  call: CliCall<FleetTable>,
+  opened: FleetLayout,
+  wanted: string,
+): Promise<number> {
   const { options, printer } = call
   const { instanceId } = find((await look(call, opened)).nodes, wanted)
   const isWanted = options.undo === undefined
@@ -141,7 +145,7 @@ function find(nodes: readonly NodeRow[], wanted: string): NodeRow {
 }
 
 async function untilEmpty(
-  call: Call<FleetTable>,
+  call: CliCall<FleetTable>,
   opened: FleetLayout,
   { instanceId, waitMs }: { readonly instanceId: string; readonly waitMs: number },
 ): Promise<number> {
@@ -185,7 +189,7 @@ function ownersOf({ nodes, sessions }: Overview): readonly Owner[] {
 function textOf(
   action: Exclude<Action, 'drain'>,
   overview: Overview,
-  { printer }: Call<FleetTable>,
+  { printer }: CliCall<FleetTable>,
 ): string {
   const table = (titles: readonly string[], rows: readonly (readonly Cell[])[]): string =>
     formatTable(

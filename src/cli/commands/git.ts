@@ -5,12 +5,12 @@ import { nameOf } from '../../core/resource.ts'
 import { pushedPaths, readUpdates, stagedPaths } from '../../git/changed-paths.ts'
 import { heldPaths, type HeldPath } from '../../git/held-paths.ts'
 import { fs } from '../../runtime/file-system.ts'
-import { defineCommand, type Command } from '../command.ts'
+import { defineCommand, type CliCommand } from '../command.ts'
 import { expiryWords } from '../lease-text.ts'
 import { cut, plural } from '../output.ts'
 import { missingFileOf, withQuestions } from '../store-access.ts'
 import { shellWord } from '../shell-word.ts'
-import { isTerminal } from '../terminal.ts'
+import { isTty } from '../terminal.ts'
 
 type Act = 'commit' | 'push'
 
@@ -24,7 +24,7 @@ const STORE_EXIT_CODE = ERROR_TABLE.STORE_UNAVAILABLE.exitCode
 const NAMED_MAX = 20
 const REASON_WIDTH_MAX = 200
 
-export const gitCommand: Command = defineCommand({
+export const gitCommand: CliCommand = defineCommand({
   positionals: [
     { name: 'HOOK', help: 'pre-commit or pre-push' },
     { name: 'ARGUMENT', help: 'what git tells the hook', optional: true, several: true },
@@ -58,8 +58,7 @@ export const gitCommand: Command = defineCommand({
 /** What git says on stdin is read in any case: git would complain of a hook that does not. */
 function pathsOf(act: Act, cwd: string): () => Promise<readonly Buffer[]> {
   if (act === 'commit') return async () => stagedPaths({ cwd })
-  if (isTerminal(STDIN))
-    throw invalid('stdin', 'must be what git gives a pre-push hook', 'a terminal')
+  if (isTty(STDIN)) throw invalid('stdin', 'must be what git gives a pre-push hook', 'a terminal')
   const updates = readUpdates(fs.readFileSync(STDIN, 'utf8'))
   return async () => pushedPaths(updates, { cwd })
 }

@@ -9,7 +9,7 @@ import {
 } from '../../guard/index.ts'
 import { loadPostgres } from '../../drivers/postgres-driver.ts'
 import { loadSqlite, sqliteError } from '../../drivers/sqlite-driver.ts'
-import { defineCommand, type Command } from '../command.ts'
+import { defineCommand, type CliCommand } from '../command.ts'
 import { visible } from '../output.ts'
 
 const STATEMENTS: Readonly<Record<string, string>> = {
@@ -17,7 +17,7 @@ const STATEMENTS: Readonly<Record<string, string>> = {
   postgres: POSTGRES_MARK_TABLE,
 }
 
-export const guardCommand: Command = defineCommand({
+export const guardCommand: CliCommand = defineCommand({
   positionals: [
     { name: 'ACTION', help: 'init' },
     {

@@ -1,7 +1,7 @@
 /** `tenure history`: the ledger, oldest first, and of a long one its end. */
 import { QUESTIONS } from '../../protocol/questions.ts'
 import { textOption } from '../arguments.ts'
-import { defineCommand, type Command } from '../command.ts'
+import { defineCommand, type CliCommand } from '../command.ts'
 import { eventTypesOption } from '../event-type-option.ts'
 import { eventTable } from '../event-text.ts'
 import { fieldOption } from '../field-option.ts'
@@ -13,7 +13,7 @@ const LIMIT_DEFAULT = 100
 
 const { id, limit } = QUESTIONS.history.fields
 
-export const history: Command = defineCommand({
+export const history: CliCommand = defineCommand({
   positionals: [{ name: 'RESOURCE', help: 'only of this resource', optional: true }],
   options: {
     id: fieldOption('id', id),

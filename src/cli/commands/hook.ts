@@ -10,15 +10,15 @@ import { report } from '../../runtime/diagnostics.ts'
 import { fs } from '../../runtime/file-system.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import { textOption, type Option } from '../arguments.ts'
-import { defineCommand, type Call, type Command } from '../command.ts'
+import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { defaultStoreUrl, stateDirectory } from '../default-store.ts'
 import { fromEnv } from '../identity.ts'
 import { missingFileOf, optionsOf, placeOf } from '../store-access.ts'
-import { isTerminal, STDERR, STDOUT, write } from '../terminal.ts'
+import { isTty, STDERR, STDOUT, write } from '../terminal.ts'
 
 type HookTable = { readonly holder: Option<string> }
 
-export const hook: Command = defineCommand({
+export const hook: CliCommand = defineCommand({
   positionals: [{ name: 'CLIENT', help: CLIENTS.join(', ') }],
   options: {
     holder: textOption(
@@ -34,7 +34,7 @@ export const hook: Command = defineCommand({
   run,
 })
 
-async function run(call: Call<HookTable>): Promise<number> {
+async function run(call: CliCall<HookTable>): Promise<number> {
   const [name] = call.positionals
   const client = CLIENTS.find((candidate) => candidate === name)
   if (client === undefined) throw invalid('CLIENT', `must be one of ${CLIENTS.join(', ')}`, name)
@@ -61,7 +61,7 @@ async function run(call: Call<HookTable>): Promise<number> {
 }
 
 /** The store that was named, or that of the repository which a file is in. */
-function storesOf({ identity, cwd }: Call<HookTable>): (directory: string) => HookStore {
+function storesOf({ identity, cwd }: CliCall<HookTable>): (directory: string) => HookStore {
   const isNamed = identity.url !== defaultStoreUrl(cwd, process.env)
   const known = new Map<string, HookStore>()
   return (directory) => {
@@ -88,7 +88,7 @@ function storesOf({ identity, cwd }: Call<HookTable>): (directory: string) => Ho
 
 /** All of it, up to one byte more than an event may have. */
 async function standardInput(): Promise<Uint8Array> {
-  if (isTerminal(STDIN)) throw invalid('event', 'must be given on standard input', 'a terminal')
+  if (isTty(STDIN)) throw invalid('event', 'must be given on standard input', 'a terminal')
   const chunks: Uint8Array[] = []
   let length = 0
   for await (const chunk of process.stdin as AsyncIterable<Uint8Array>) {

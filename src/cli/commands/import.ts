@@ -20,13 +20,13 @@ import { loadSqlite, sqliteError, type SqliteDatabase } from '../../drivers/sqli
 import { SEED_LEASE_COLUMNS, isTenureStore } from '../../store/sqlite/file-origin.ts'
 import { SqliteStore } from '../../store/sqlite/sqlite-store.ts'
 import type { OptionTable } from '../arguments.ts'
-import { defineCommand, type Call, type Command } from '../command.ts'
+import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import type { Identity } from '../identity.ts'
 import { plural, visible } from '../output.ts'
 import { missingFileOf } from '../store-access.ts'
 import { takeOverLeases, type SeedEvent, type SeedLease } from '../seed-leases.ts'
 
-export const importCommand: Command = defineCommand({
+export const importCommand: CliCommand = defineCommand({
   positionals: [
     { name: 'FORMAT', help: 'seed-c: a database of the file-leasing design' },
     { name: 'FILE', help: 'the database, which stays as it is' },
@@ -48,7 +48,7 @@ interface Imported {
   readonly liveLeft: number
 }
 
-async function run({ positionals, identity, printer, cwd }: Call<OptionTable>): Promise<number> {
+async function run({ positionals, identity, printer, cwd }: CliCall<OptionTable>): Promise<number> {
   const [format, named = ''] = positionals
   if (format !== 'seed-c') throw invalid('FORMAT', 'must be seed-c', format)
   const source = path.resolve(cwd, named)

@@ -1,7 +1,7 @@
 /** `tenure init`: puts Tenure into what must ask it, and takes it out again. */
 import { invalid } from '../../core/errors.ts'
 import { flag } from '../arguments.ts'
-import { defineCommand, type Command } from '../command.ts'
+import { defineCommand, type CliCommand } from '../command.ts'
 import { applyChange, changeText, changeWords, type FileChange } from '../file-change.ts'
 import { CLIENT_SETTINGS } from '../init/client-settings.ts'
 import { hooksToInstall, hooksToRemove } from '../init/git-hooks.ts'
@@ -51,7 +51,7 @@ const CLIENT_FILES = Object.entries(CLIENT_SETTINGS)
   .join(', ')
 const NAMES = Object.keys(TARGETS).join(', ')
 
-export const init: Command = defineCommand({
+export const init: CliCommand = defineCommand({
   positionals: [{ name: 'TARGET', help: NAMES }],
   options: {
     write: flag('make the changes; without it they are only shown'),

@@ -14,7 +14,7 @@ import {
   type KeptKey,
 } from '../../registrar/key-ring.ts'
 import { durationOption, textOption, type Option } from '../arguments.ts'
-import { defineCommand, type Call, type Command } from '../command.ts'
+import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { readKeyFile, readText, writeKeyFile } from '../../delegation/key-file.ts'
 import { keyFileOf, withKeyFile } from '../key-file.ts'
 import { withLastCheckpoints, type LastCheckpoints } from '../last-checkpoints.ts'
@@ -37,7 +37,7 @@ export const KEYS_OPTION: Option<string> = textOption(
   'the file of keys (default: $TENURE_KEYS, else tenure.keys.json beside the default store)',
 )
 
-export const keys: Command = defineCommand({
+export const keys: CliCommand = defineCommand({
   positionals: [
     { name: 'ACTION', help: 'generate, ls, rotate, export, or import FILE' },
     { name: 'FILE', help: 'of import: what export has written elsewhere', optional: true },
@@ -62,7 +62,7 @@ export const keys: Command = defineCommand({
   run,
 })
 
-async function run(call: Call<KeysTable>): Promise<number> {
+async function run(call: CliCall<KeysTable>): Promise<number> {
   const [word, file] = call.positionals
   const action = ACTIONS.find((candidate) => candidate === word)
   if (action === undefined) throw invalid('ACTION', `must be one of ${ACTIONS.join(', ')}`, word)
@@ -85,7 +85,7 @@ async function run(call: Call<KeysTable>): Promise<number> {
 type Changed = Pick<Shown, 'ring' | 'unproven'>
 
 async function change(
-  call: Call<KeysTable>,
+  call: CliCall<KeysTable>,
   action: Change,
   { ring, keyFile }: Pick<Shown, 'ring' | 'keyFile'>,
 ): Promise<Changed> {
@@ -121,7 +121,7 @@ interface Shown {
 }
 
 function show(
-  { printer }: Call<KeysTable>,
+  { printer }: CliCall<KeysTable>,
   action: Action,
   { ring, keyFile, unproven }: Shown,
 ): void {

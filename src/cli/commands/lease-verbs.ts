@@ -5,14 +5,14 @@ import type { LeaseInfo } from '../../core/lease.ts'
 import { CHANGES } from '../../protocol/changes.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import { flag, textOption, type Option, type OptionValues } from '../arguments.ts'
-import type { Command } from '../command.ts'
+import type { CliCommand } from '../command.ts'
 import { fieldOption } from '../field-option.ts'
 import { leaseCard } from '../lease-card.ts'
 import { defineLeaseCommand, leaseEffect, send } from '../lease-command.ts'
 import { visible } from '../output.ts'
 import { given } from '../store-access.ts'
 
-export const renew: Command = defineLeaseCommand({
+export const renew: CliCommand = defineLeaseCommand({
   options: {
     ttl: fieldOption('ttl', CHANGES.renew.fields.ttlMs, { says: 'its new ttl, counted from now' }),
   },
@@ -26,7 +26,7 @@ export const renew: Command = defineLeaseCommand({
     },
 })
 
-export const release: Command = defineLeaseCommand({
+export const release: CliCommand = defineLeaseCommand({
   options: {
     reason: fieldOption('reason', CHANGES.release.fields.releaseReason, {
       says: 'completed, aborted or voluntary',
@@ -48,7 +48,7 @@ export const release: Command = defineLeaseCommand({
     },
 })
 
-export const downgrade: Command = defineLeaseCommand({
+export const downgrade: CliCommand = defineLeaseCommand({
   options: {},
   notes: ['The lease keeps its id and its fence. Those who wait to share it are served at once.'],
   examples: ['tenure downgrade src/app.ts --holder agent-7'],
@@ -66,7 +66,7 @@ export const downgrade: Command = defineLeaseCommand({
     },
 })
 
-export const adopt: Command = defineLeaseCommand({
+export const adoptVerb: CliCommand = defineLeaseCommand({
   options: {},
   notes: [
     'The lease keeps its id and its fence, and its ttl runs anew. Acquiring the resource in the name of the receiver does the same, and tenure run then holds it as long as its command runs.',
@@ -85,7 +85,7 @@ export const adopt: Command = defineLeaseCommand({
 
 type TransferTable = { readonly to: Option<string>; readonly next: Option<true> }
 
-export const transfer: Command = defineLeaseCommand<TransferTable>({
+export const transfer: CliCommand = defineLeaseCommand<TransferTable>({
   options: {
     to: textOption('HOLDER', 'who gets it, past everybody who waits'),
     next: flag('the first waiter in the queue gets it; nothing changes if nobody waits'),

@@ -9,7 +9,7 @@ import { LedgerChain } from '../../ledger/sealed-ledger.ts'
 import { keySuccession, type VerificationKey } from '../../registrar/verification-key.ts'
 import { importLedger } from '../../open.ts'
 import { durationOption, flag, integerOption, textOption, type Option } from '../arguments.ts'
-import { defineCommand, type Call, type Command } from '../command.ts'
+import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { instantOption } from '../instant.ts'
 import { readKeyFile, readText } from '../../delegation/key-file.ts'
 import { keyFileOf, noteLedger } from '../key-file.ts'
@@ -35,7 +35,7 @@ type LedgerTable = {
   readonly retention: Option<number>
   readonly continue: Option<true>
 }
-type LedgerCall = Call<LedgerTable>
+type LedgerCall = CliCall<LedgerTable>
 
 const ACTIONS: Readonly<Record<string, (call: LedgerCall) => Promise<number>>> = {
   seal,
@@ -46,7 +46,7 @@ const ACTIONS: Readonly<Record<string, (call: LedgerCall) => Promise<number>>> =
   digest,
 }
 
-export const ledger: Command = defineCommand({
+export const ledger: CliCommand = defineCommand({
   positionals: [
     { name: 'ACTION', help: 'seal, verify, replay, export, import or digest' },
     {

@@ -6,7 +6,7 @@ import type { Resource } from '../../core/resource.ts'
 import type { LeaseList, ListFilter } from '../../service/lease-api.ts'
 import type { Questions } from '../../service/lease-questions.ts'
 import { flag, integerOption, textOption, type Option } from '../arguments.ts'
-import { defineCommand, type Command } from '../command.ts'
+import { defineCommand, type CliCommand } from '../command.ts'
 import { leaseTable } from '../lease-text.ts'
 import { given, withQuestions } from '../store-access.ts'
 
@@ -16,7 +16,7 @@ const state: Option<EntryState> = {
   read: parseState,
 }
 
-export const ls: Command = defineCommand({
+export const ls: CliCommand = defineCommand({
   positionals: [{ name: 'RESOURCE', help: 'only leases of this resource', optional: true }],
   options: {
     all: flag('also what has ended, as long as it is kept'),

@@ -10,7 +10,7 @@ import { version } from '../../runtime/version.ts'
 import { ServerWaits } from '../../server/server-waits.ts'
 import type { LeaseApi } from '../../service/lease-api.ts'
 import { textOption, type Option } from '../arguments.ts'
-import { defineCommand, type Call, type Command } from '../command.ts'
+import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { defaultStoreUrl } from '../default-store.ts'
 import { loadWith } from '../missing-packages.ts'
 import { readReach } from '../resource-argument.ts'
@@ -19,7 +19,7 @@ import { optionsOf } from '../store-access.ts'
 
 type McpTable = { readonly root: Option<string> }
 
-export const mcp: Command = defineCommand({
+export const mcp: CliCommand = defineCommand({
   positionals: [],
   options: {
     root: textOption('DIR', 'what paths are relative to (default: the working directory)'),
@@ -35,7 +35,7 @@ export const mcp: Command = defineCommand({
 const PACKAGES = ['@modelcontextprotocol/server']
 const CLOSE_WITHIN_MS = 2_000
 
-async function run(call: Call<McpTable>): Promise<number> {
+async function run(call: CliCall<McpTable>): Promise<number> {
   const { serveLeasesOnStdio } = await loadWith('tenure mcp', PACKAGES, () => {
     return import('../../mcp/serve-stdio.ts')
   })
@@ -59,7 +59,7 @@ async function run(call: Call<McpTable>): Promise<number> {
   return 0
 }
 
-function rootOf({ options, cwd }: Call<McpTable>): string {
+function rootOf({ options, cwd }: CliCall<McpTable>): string {
   const root = path.resolve(cwd, options.root ?? '.')
   const status = fs.statSync(root, { throwIfNoEntry: false })
   if (status?.isDirectory() === true) return root
@@ -67,7 +67,7 @@ function rootOf({ options, cwd }: Call<McpTable>): string {
 }
 
 /** The store that was named, or that of the root. */
-function storeOf({ identity, cwd }: Call<McpTable>, root: string): string {
+function storeOf({ identity, cwd }: CliCall<McpTable>, root: string): string {
   const isNamed = identity.url !== defaultStoreUrl(cwd, process.env)
   return isNamed ? identity.url : defaultStoreUrl(root, process.env)
 }

@@ -1,11 +1,11 @@
 /** `tenure release-all`: ends every lease of a holder that does not answer any more. */
 import { parseHolder } from '../../core/input.ts'
 import { textOption } from '../arguments.ts'
-import { defineCommand, type Command } from '../command.ts'
+import { defineCommand, type CliCommand } from '../command.ts'
 import { plural, visible } from '../output.ts'
 import { withApi } from '../store-access.ts'
 
-export const releaseAll: Command = defineCommand({
+export const releaseAll: CliCommand = defineCommand({
   positionals: [{ name: 'HOLDER', help: 'whose leases and places in queues end' }],
   options: { reason: textOption('TEXT', 'why; kept in the history') },
   notes: ['They end as revoked, in the name of --holder.'],

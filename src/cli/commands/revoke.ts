@@ -2,14 +2,14 @@
 import type { LeaseId, LeaseInfo } from '../../core/lease.ts'
 import { CHANGES } from '../../protocol/changes.ts'
 import { textOption } from '../arguments.ts'
-import type { Command } from '../command.ts'
+import type { CliCommand } from '../command.ts'
 import { fieldOption } from '../field-option.ts'
 import { defineLeaseCommand, send } from '../lease-command.ts'
 import { expiryWords } from '../lease-text.ts'
 import { visible } from '../output.ts'
 import { given } from '../store-access.ts'
 
-export const revoke: Command = defineLeaseCommand({
+export const revoke: CliCommand = defineLeaseCommand({
   lease: 'the id of the lease or ticket, or the resource',
   isAnybodys: true,
   options: {

@@ -13,7 +13,7 @@ import {
 import { ACQUIRE_OPTIONS, RESOURCES, wantedLeases, type AcquireTable } from '../acquire-options.ts'
 import { durationOption, integerOption, type Option } from '../arguments.ts'
 import { ChildCommand, type ChildEnd } from '../child-command.ts'
-import { defineCommand, type Call, type Command } from '../command.ts'
+import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { formatSpan } from '../duration.ts'
 import { visible } from '../output.ts'
 import { reportError } from '../report-error.ts'
@@ -48,7 +48,7 @@ const options: RunTable = {
   ),
 }
 
-export const run: Command = defineCommand({
+export const run: CliCommand = defineCommand({
   positionals: [RESOURCES],
   rest: { name: 'COMMAND…', help: 'what to run, with its arguments' },
   options,
@@ -65,7 +65,7 @@ export const run: Command = defineCommand({
   run: runCommand,
 })
 
-async function runCommand(call: Call<RunTable>): Promise<number> {
+async function runCommand(call: CliCall<RunTable>): Promise<number> {
   const interruption = listenForInterruption()
   try {
     return await holdAndRun(call, interruption)
@@ -86,7 +86,7 @@ async function runCommand(call: Call<RunTable>): Promise<number> {
   }
 }
 
-async function holdAndRun(call: Call<RunTable>, interruption: Interruption): Promise<number> {
+async function holdAndRun(call: CliCall<RunTable>, interruption: Interruption): Promise<number> {
   const wanted = wantedLeases(call)
   const { signal } = interruption
   const patience = { waitMs: wanted.common.waitMs, signal }
@@ -113,7 +113,7 @@ function tell({ resource }: Lease, { by, reason, remainingMs }: LeaseEvents['rev
   remark(`tenure: ${by} asks to finish ${resource} within ${formatSpan(remainingMs)}${why}`)
 }
 
-function environmentOf({ identity }: Call<RunTable>, held: HeldLeases): NodeJS.ProcessEnv {
+function environmentOf({ identity }: CliCall<RunTable>, held: HeldLeases): NodeJS.ProcessEnv {
   const { first, leases } = held
   const facts = leases.map(({ id, resource, mode, extent, fence }) => {
     return { id, resource, mode, extent, fence }

@@ -9,7 +9,7 @@ import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { AccessEntry } from '../../server/access.ts'
 import type { ServerOptions, TenureServer } from '../../server/start-server.ts'
 import { flag, textOption, type Option } from '../arguments.ts'
-import { defineCommand, type Call, type Command } from '../command.ts'
+import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { faultLine } from '../fault-line.ts'
 import { ledgerDirectoryOf } from '../ledger-source.ts'
 import { KEYS_OPTION } from './keys.ts'
@@ -48,7 +48,7 @@ const log: Option<LogFormat> = {
   },
 }
 
-export const serve: Command = defineCommand({
+export const serve: CliCommand = defineCommand({
   positionals: [],
   options: {
     listen: textOption('HOST:PORT', 'where; port 0 picks a free one (default: 127.0.0.1:7420)'),
@@ -77,7 +77,7 @@ export const serve: Command = defineCommand({
   run,
 })
 
-async function run(call: Call<ServeTable>): Promise<number> {
+async function run(call: CliCall<ServeTable>): Promise<number> {
   const { identity, options, printer, cwd } = call
   const { startServer } = await loadServer('tenure serve')
   const format = options.log ?? 'text'
@@ -108,7 +108,7 @@ async function run(call: Call<ServeTable>): Promise<number> {
   return 0
 }
 
-function ledgerOf({ identity, options, cwd }: Call<ServeTable>): ServerOptions['ledger'] {
+function ledgerOf({ identity, options, cwd }: CliCall<ServeTable>): ServerOptions['ledger'] {
   if (options.ledger === undefined) return undefined
   const directory = ledgerDirectoryOf(options.ledger, identity.url, cwd)
   const keys = keysOfOne(readKeyFile(keyFileOf(options.keys, cwd)), undefined)
@@ -143,7 +143,7 @@ function addressOf(text: string | undefined): { readonly host?: string; readonly
   return { ...(host === '' ? {} : { host }), port: Number(port) }
 }
 
-type Files = Pick<Call<ServeTable>['options'], 'tls-cert' | 'tls-key'>
+type Files = Pick<CliCall<ServeTable>['options'], 'tls-cert' | 'tls-key'>
 
 function tlsOf(
   { 'tls-cert': cert, 'tls-key': key }: Files,

@@ -2,7 +2,7 @@
 import { LeaseError, show as shown } from '../../core/errors.ts'
 import type { LeaseId } from '../../core/lease.ts'
 import { refusalError } from '../../core/outcome.ts'
-import { defineCommand, type Call, type Command } from '../command.ts'
+import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { readLeaseId } from '../lease-argument.ts'
 import { leaseCard } from '../lease-card.ts'
 import { readReach } from '../resource-argument.ts'
@@ -10,7 +10,7 @@ import { withApi, withQuestions } from '../store-access.ts'
 
 type NoOptions = Record<never, never>
 
-export const show: Command = defineCommand({
+export const showCommand: CliCommand = defineCommand({
   positionals: [
     {
       name: 'LEASE',
@@ -30,7 +30,10 @@ export const show: Command = defineCommand({
   },
 })
 
-async function showLease({ identity, printer }: Call<NoOptions>, leaseId: LeaseId): Promise<void> {
+async function showLease(
+  { identity, printer }: CliCall<NoOptions>,
+  leaseId: LeaseId,
+): Promise<void> {
   const lease = await withQuestions(identity, async (questions) => questions.get({ id: leaseId }))
   if (lease === null) throw refusalError({ kind: 'not_found', leaseId })
   printer.answer(lease, () => leaseCard(lease.resource, lease, Date.now()))
@@ -41,7 +44,7 @@ async function showResource({
   positionals,
   printer,
   cwd,
-}: Call<NoOptions>): Promise<void> {
+}: CliCall<NoOptions>): Promise<void> {
   const { resource, extent } = readReach(positionals[0] ?? '', cwd)
   const { leases, queue } = await withApi(identity, async (api) =>
     api.inspect({ resource, extent }),

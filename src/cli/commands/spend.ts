@@ -1,12 +1,12 @@
 /** `tenure spend`: uses up some of the budget of a lease of one's own. */
 import { CHANGES } from '../../protocol/changes.ts'
-import type { Command } from '../command.ts'
+import type { CliCommand } from '../command.ts'
 import { budgetWords, readAmounts } from '../delegation-text.ts'
 import { fieldOption } from '../field-option.ts'
 import { defineLeaseCommand, send } from '../lease-command.ts'
 import { visible } from '../output.ts'
 
-export const spend: Command = defineLeaseCommand({
+export const spend: CliCommand = defineLeaseCommand({
   more: [
     {
       name: 'AMOUNT',

@@ -5,7 +5,7 @@ import type { Role, Token } from '../../server/token.ts'
 import { createToken, readTokenFile, revokeToken } from '../../server/token-file.ts'
 import { parseRole } from '../../server/wire/token-records.ts'
 import { durationOption, flag, integerOption, textOption, type Option } from '../arguments.ts'
-import { defineCommand, type Call, type Command } from '../command.ts'
+import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { formatTable, visible } from '../output.ts'
 import { given } from '../store-access.ts'
 import { tokenFileOf, TOKENS_OPTION } from '../token-file.ts'
@@ -33,7 +33,7 @@ function several(placeholder: string, help: string, separator: RegExp): Option<r
   return { placeholder, help, read: (text) => text.split(separator) }
 }
 
-export const tokens: Command = defineCommand({
+export const tokens: CliCommand = defineCommand({
   positionals: [
     { name: 'ACTION', help: 'create, ls, or revoke NAME' },
     { name: 'NAME', help: 'of revoke: the name of the token', optional: true },
@@ -85,7 +85,7 @@ export const tokens: Command = defineCommand({
   run,
 })
 
-async function run(call: Call<TokensTable>): Promise<number> {
+async function run(call: CliCall<TokensTable>): Promise<number> {
   const { positionals, options, cwd } = call
   const [word, name] = positionals
   const action = ACTIONS.find((candidate) => candidate === word)
@@ -107,7 +107,7 @@ const OF_CREATE = [
   ...['max-leases', 'max-priority', 'max-ttl', 'max-requests'],
 ] as readonly (keyof TokensTable)[]
 
-function refuseForeignOptions({ options }: Call<TokensTable>, action: Action): void {
+function refuseForeignOptions({ options }: CliCall<TokensTable>, action: Action): void {
   if (action === 'create') return
   for (const name of OF_CREATE) {
     if (options[name] !== undefined)
@@ -115,7 +115,7 @@ function refuseForeignOptions({ options }: Call<TokensTable>, action: Action): v
   }
 }
 
-function create({ options, identity, printer }: Call<TokensTable>, file: string): void {
+function create({ options, identity, printer }: CliCall<TokensTable>, file: string): void {
   const { name } = options
   if (name === undefined) throw invalid('name', 'must be given', name)
   const namespace = options['any-namespace'] === true ? '*' : (identity.namespace ?? 'default')
@@ -139,7 +139,7 @@ function shown({ hash: _hash, ...token }: Token): Omit<Token, 'hash'> {
   return token
 }
 
-function list({ printer }: Call<TokensTable>, file: string): void {
+function list({ printer }: CliCall<TokensTable>, file: string): void {
   const known = readTokenFile(file)
   printer.answer({ file, tokens: known.map(shown) }, () => {
     if (known.length === 0) return visible(`no tokens in ${file}`)
@@ -158,7 +158,7 @@ function list({ printer }: Call<TokensTable>, file: string): void {
   })
 }
 
-function revoke({ printer }: Call<TokensTable>, file: string, name: string): void {
+function revoke({ printer }: CliCall<TokensTable>, file: string, name: string): void {
   const token = revokeToken(file, name)
   const effect = `the token ${token.name} is no longer valid`
   printer.effect(effect, shown(token), () => visible(effect))

@@ -5,7 +5,7 @@ import { refusalError } from '../../core/outcome.ts'
 import { AgentWaits } from '../../files/agent-waits.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import { waitOption, type Option } from '../arguments.ts'
-import { defineCommand, type Call, type Command } from '../command.ts'
+import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { findLease } from '../lease-argument.ts'
 import { leaseEffect, type FoundLease } from '../lease-command.ts'
 import { listenForInterruption, signalExitCode, type Interruption } from '../signals.ts'
@@ -13,7 +13,7 @@ import { withApi } from '../store-access.ts'
 
 type UpgradeTable = { readonly wait: Option<number> }
 
-export const upgrade: Command = defineCommand({
+export const upgradeVerb: CliCommand = defineCommand({
   positionals: [{ name: 'LEASE', help: 'the id of the lease, or its resource' }],
   options: {
     wait: waitOption(
@@ -31,7 +31,7 @@ export const upgrade: Command = defineCommand({
   run,
 })
 
-async function run(call: Call<UpgradeTable>): Promise<number> {
+async function run(call: CliCall<UpgradeTable>): Promise<number> {
   const { identity, positionals, options, printer, cwd } = call
   const { holder } = identity
   const interruption = listenForInterruption()

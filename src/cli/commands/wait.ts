@@ -6,14 +6,14 @@ import { kindOf, type Reach } from '../../core/resource.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { LeaseApi } from '../../service/lease-api.ts'
 import { waitOption, type Option } from '../arguments.ts'
-import { defineCommand, type Call, type Command } from '../command.ts'
+import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { readReach } from '../resource-argument.ts'
 import { listenForInterruption, signalExitCode } from '../signals.ts'
 import { missingFileOf, withApi } from '../store-access.ts'
 
 type WaitTable = { readonly timeout: Option<number> }
 
-export const wait: Command = defineCommand({
+export const wait: CliCommand = defineCommand({
   positionals: [
     {
       name: 'RESOURCE',
@@ -30,7 +30,7 @@ export const wait: Command = defineCommand({
   run,
 })
 
-async function run(call: Call<WaitTable>): Promise<number> {
+async function run(call: CliCall<WaitTable>): Promise<number> {
   const { identity, positionals, options, printer, cwd } = call
   const reach = readReach(positionals[0] ?? '', cwd)
   const interruption = listenForInterruption()

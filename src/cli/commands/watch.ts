@@ -4,7 +4,7 @@
  */
 import type { Position, WatchObserver } from '../../service/lease-api.ts'
 import { textOption } from '../arguments.ts'
-import { defineCommand, type Command } from '../command.ts'
+import { defineCommand, type CliCommand } from '../command.ts'
 import { eventTypesOption } from '../event-type-option.ts'
 import { eventLine } from '../event-text.ts'
 import type { Printer } from '../printer.ts'
@@ -12,7 +12,7 @@ import { readResource } from '../resource-argument.ts'
 import { listenForInterruption, signalExitCode } from '../signals.ts'
 import { given, withApi } from '../store-access.ts'
 
-export const watch: Command = defineCommand({
+export const watch: CliCommand = defineCommand({
   positionals: [{ name: 'RESOURCE', help: 'only of this resource', optional: true }],
   options: {
     holder: textOption('NAME', 'only of this holder'),

@@ -1,12 +1,12 @@
 /** `tenure why`: who stands in the way of a resource, since when, until when, in whose words, and who waits. */
 import { leadingOutWords, leadsOutOf } from '../../files/linked-path.ts'
-import { defineCommand, type Command } from '../command.ts'
+import { defineCommand, type CliCommand } from '../command.ts'
 import { describeInspection } from '../inspection-text.ts'
 import { visible } from '../output.ts'
 import { readLinkedPath } from '../resource-argument.ts'
 import { withApi } from '../store-access.ts'
 
-export const why: Command = defineCommand({
+export const why: CliCommand = defineCommand({
   positionals: [
     {
       name: 'RESOURCE',

@@ -49,7 +49,7 @@ export async function settingsToInstall(
   cwd: string,
 ): Promise<readonly FileChange[]> {
   const file = path.join(await projectDirectory(cwd), name)
-  const before = readSettings(file)
+  const before = readSettingsFile(file)
   if (before === null) {
     return [{ kind: 'write', file, before, after: bytesOf(`${JSON.stringify(made, null, 2)}\n`) }]
   }
@@ -65,7 +65,7 @@ export async function settingsToRemove(
   cwd: string,
 ): Promise<readonly FileChange[]> {
   const file = path.join(await projectDirectory(cwd), name)
-  const before = readSettings(file)
+  const before = readSettingsFile(file)
   if (before === null) return []
   const after = edited(file, () => remove(before))
   if (after === before) return []
@@ -92,7 +92,7 @@ export async function projectDirectory(cwd: string): Promise<string> {
 }
 
 /** Null where there is none. A link may lead to what others share, and is left alone. */
-export function readSettings(file: string): string | null {
+export function readSettingsFile(file: string): string | null {
   const status = ifThere(() => fs.lstatSync(file))
   if (status?.isSymbolicLink() === true) {
     throw invalid('file', `must not be a symbolic link (to ${fs.readlinkSync(file)})`, file)

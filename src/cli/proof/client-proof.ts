@@ -13,8 +13,8 @@ import {
   type ClientSettings,
 } from '../init/client-settings.ts'
 import { ownHooks } from '../init/hook-settings.ts'
-import { edited, projectDirectory, readSettings } from '../init/settings-file.ts'
-import { TRIAL_LIMIT_MS, withHeldFile, type HeldFile } from './held-file.ts'
+import { edited, projectDirectory, readSettingsFile } from '../init/settings-file.ts'
+import { TRIAL_LIMIT_MS, withHeldFile, type ProofFile } from './held-file.ts'
 
 /** Nothing of a client whose settings do not call Tenure. */
 export async function proveClients(cwd: string): Promise<readonly Check[]> {
@@ -39,7 +39,7 @@ async function proveClient(
   settings: ClientSettings,
   file: string,
 ): Promise<string> {
-  const text = readSettings(file)
+  const text = readSettingsFile(file)
   const hooks = text === null ? [] : edited(file, () => ownHooks(text, isOwnHook(client)))
   if (hooks.length === 0) return ''
   const { before } = settings
@@ -61,7 +61,7 @@ async function proveClient(
 async function callHook(
   hook: Readonly<Record<string, unknown>>,
   event: Readonly<Record<string, unknown>>,
-  { directory: cwd, env }: HeldFile,
+  { directory: cwd, env }: ProofFile,
 ): Promise<ProgramEnd> {
   const words = commandOf(hook)
   const command = Array.isArray(hook['args']) ? words : ['/bin/sh', '-c', ...words]

@@ -7,7 +7,7 @@ import { fs } from '../../runtime/file-system.ts'
 import { runProgram, type ProgramEnd } from '../../runtime/programs.ts'
 import { attempt, type Check } from '../checkup.ts'
 import { readIfThere } from '../file-change.ts'
-import { TRIAL_LIMIT_MS, withHeldFile, type HeldFile } from './held-file.ts'
+import { TRIAL_LIMIT_MS, withHeldFile, type ProofFile } from './held-file.ts'
 
 /** Nothing where no hook asks Tenure, or where there is no repository. */
 export async function proveGit(cwd: string): Promise<readonly Check[]> {
@@ -58,13 +58,13 @@ function isExecutable(file: string): boolean {
   return (fs.statSync(file).mode & 0o111) !== 0
 }
 
-async function tryCommit(hooks: string, held: HeldFile): Promise<ProgramEnd> {
+async function tryCommit(hooks: string, held: ProofFile): Promise<ProgramEnd> {
   await gitIn(held, 'init', '--quiet')
   await gitIn(held, 'add', '--all')
   return gitIn(held, '-c', `core.hooksPath=${hooks}`, 'commit', '--quiet', '--message=trial')
 }
 
-async function tryPush(hooks: string, held: HeldFile): Promise<ProgramEnd> {
+async function tryPush(hooks: string, held: ProofFile): Promise<ProgramEnd> {
   await gitIn(held, 'init', '--quiet')
   await gitIn(held, 'add', '--all')
   await gitIn(held, 'commit', '--quiet', '--no-verify', '--message=trial')
@@ -76,7 +76,7 @@ async function tryPush(hooks: string, held: HeldFile): Promise<ProgramEnd> {
 /** Without what a user may have configured to happen at a commit. */
 const PLAIN = ['user.name=tenure', 'user.email=tenure@localhost', 'commit.gpgSign=false']
 
-async function gitIn(held: HeldFile, ...args: readonly string[]): Promise<ProgramEnd> {
+async function gitIn(held: ProofFile, ...args: readonly string[]): Promise<ProgramEnd> {
   const { directory: cwd, env } = held
   const options = PLAIN.flatMap((setting) => ['-c', setting])
   return runProgram(['git', ...options, ...args], { cwd, env, limitMs: TRIAL_LIMIT_MS })

@@ -7,7 +7,7 @@ import path from 'node:path'
 import { openTenure } from '../../open.ts'
 import { fs } from '../../runtime/file-system.ts'
 
-export interface HeldFile {
+export interface ProofFile {
   readonly directory: string
   readonly file: string
   /** Whoever is refused is told this name. */
@@ -21,7 +21,7 @@ const HELD_MS = 600_000
 export const TRIAL_LIMIT_MS = 30_000
 
 export async function withHeldFile<Result>(
-  trial: (held: HeldFile) => Promise<Result>,
+  trial: (held: ProofFile) => Promise<Result>,
 ): Promise<Result> {
   const directory = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-doctor-')))
   try {

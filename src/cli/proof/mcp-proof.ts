@@ -4,8 +4,8 @@ import { hasCode } from '../../runtime/file-system.ts'
 import { runProgram } from '../../runtime/programs.ts'
 import { attempt, type Check } from '../checkup.ts'
 import { MCP_FILE, mcpCommand } from '../init/mcp-settings.ts'
-import { edited, projectDirectory, readSettings } from '../init/settings-file.ts'
-import { TRIAL_LIMIT_MS, withHeldFile, type HeldFile } from './held-file.ts'
+import { edited, projectDirectory, readSettingsFile } from '../init/settings-file.ts'
+import { TRIAL_LIMIT_MS, withHeldFile, type ProofFile } from './held-file.ts'
 
 /** Nothing where the project's servers are not told of Tenure. */
 export async function proveMcp(cwd: string): Promise<readonly Check[]> {
@@ -15,7 +15,7 @@ export async function proveMcp(cwd: string): Promise<readonly Check[]> {
 }
 
 async function prove(file: string): Promise<string> {
-  const text = readSettings(file)
+  const text = readSettingsFile(file)
   const command = text === null ? null : edited(file, () => mcpCommand(text))
   if (command === null) return ''
   return withHeldFile(async (held) => {
@@ -31,7 +31,7 @@ async function prove(file: string): Promise<string> {
 const ASKED = 'doctor'
 
 /** Everything that it printed, until it had answered or ended. */
-async function ask(command: readonly string[], held: HeldFile): Promise<string> {
+async function ask(command: readonly string[], held: ProofFile): Promise<string> {
   const clientInfo = { name: 'tenure-doctor', version: '1' }
   const hello = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo }
   const call = { name: 'lease_acquire', arguments: { resources: [held.file] } }

@@ -3,17 +3,17 @@ import {
   editOf,
   objectOf,
   readOf,
-  requireText,
+  requireHookText,
   shellOf,
   textOf,
-  type Act,
+  type HookAct,
   type Adapter,
   type HookEvent,
   type JsonObject,
-  type Moment,
+  type HookMoment,
 } from '../hook-event.ts'
 
-const MOMENTS: Readonly<Record<string, Moment>> = {
+const MOMENTS: Readonly<Record<string, HookMoment>> = {
   SessionStart: 'session_start',
   PreToolUse: 'before',
   PostToolUse: 'after',
@@ -24,12 +24,12 @@ const MOMENTS: Readonly<Record<string, Moment>> = {
 
 export const claude: Adapter = {
   read(input, host): HookEvent {
-    const name = requireText(input, 'hook_event_name')
+    const name = requireHookText(input, 'hook_event_name')
     return {
       client: 'claude',
       moment: MOMENTS[name] ?? 'other',
       name,
-      session: requireText(input, 'session_id'),
+      session: requireHookText(input, 'session_id'),
       agent: textOf(input, 'agent_id'),
       cwd: textOf(input, 'cwd') ?? host.cwd,
       callId: textOf(input, 'tool_use_id'),
@@ -59,7 +59,7 @@ export const claude: Adapter = {
   },
 }
 
-export function actOf(tool: string, input: JsonObject): Act {
+export function actOf(tool: string, input: JsonObject): HookAct {
   switch (tool) {
     case 'Edit':
     case 'MultiEdit':

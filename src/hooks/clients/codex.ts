@@ -6,17 +6,17 @@ import { applyPatchPaths } from '../patch-paths.ts'
 import {
   editOf,
   objectOf,
-  requireText,
+  requireHookText,
   shellOf,
   textOf,
-  type Act,
+  type HookAct,
   type Adapter,
   type HookEvent,
   type JsonObject,
-  type Moment,
+  type HookMoment,
 } from '../hook-event.ts'
 
-const MOMENTS: Readonly<Record<string, Moment>> = {
+const MOMENTS: Readonly<Record<string, HookMoment>> = {
   SessionStart: 'session_start',
   PreToolUse: 'before',
   PostToolUse: 'after',
@@ -24,12 +24,12 @@ const MOMENTS: Readonly<Record<string, Moment>> = {
 
 export const codex: Adapter = {
   read(input, host): HookEvent {
-    const name = requireText(input, 'hook_event_name')
+    const name = requireHookText(input, 'hook_event_name')
     return {
       client: 'codex',
       moment: MOMENTS[name] ?? 'other',
       name,
-      session: requireText(input, 'session_id'),
+      session: requireHookText(input, 'session_id'),
       agent: textOf(input, 'agent_id'),
       cwd: textOf(input, 'cwd') ?? host.cwd,
       callId: textOf(input, 'tool_use_id'),
@@ -59,7 +59,7 @@ export const codex: Adapter = {
   },
 }
 
-function actOf(tool: string, input: JsonObject): Act {
+function actOf(tool: string, input: JsonObject): HookAct {
   const command = commandOf(input)
   if (tool === 'apply_patch') return editOf(tool, ...applyPatchPaths(command ?? ''))
   return tool === 'Bash' || tool === 'shell' ? shellOf(command) : { kind: 'other' }

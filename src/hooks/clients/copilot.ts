@@ -8,16 +8,16 @@ import {
   readOf,
   shellOf,
   textOf,
-  type Act,
+  type HookAct,
   type Adapter,
   type HookEvent,
   type JsonObject,
-  type Moment,
+  type HookMoment,
 } from '../hook-event.ts'
 import { invalid } from '../../core/errors.ts'
 import { parseJson } from '../json-text.ts'
 
-const MOMENTS: Readonly<Record<string, Moment>> = {
+const MOMENTS: Readonly<Record<string, HookMoment>> = {
   sessionStart: 'session_start',
   preToolUse: 'before',
   postToolUse: 'after',
@@ -75,7 +75,7 @@ function argumentsOf(input: JsonObject): JsonObject {
   throw invalid('toolArgs', 'must be a JSON object', given)
 }
 
-function actOf(tool: string, input: JsonObject): Act {
+function actOf(tool: string, input: JsonObject): HookAct {
   const path = textOf(input, 'path', 'file_path', 'filePath')
   switch (tool) {
     case 'edit':

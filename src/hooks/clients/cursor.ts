@@ -3,17 +3,17 @@ import {
   editOf,
   objectOf,
   readOf,
-  requireText,
+  requireHookText,
   shellOf,
   textOf,
-  type Act,
+  type HookAct,
   type Adapter,
   type HookEvent,
   type JsonObject,
-  type Moment,
+  type HookMoment,
 } from '../hook-event.ts'
 
-const MOMENTS: Readonly<Record<string, Moment>> = {
+const MOMENTS: Readonly<Record<string, HookMoment>> = {
   sessionStart: 'session_start',
   preToolUse: 'before',
   beforeShellExecution: 'before',
@@ -27,14 +27,14 @@ const MOMENTS: Readonly<Record<string, Moment>> = {
 
 export const cursor: Adapter = {
   read(input, host): HookEvent {
-    const name = requireText(input, 'hook_event_name')
+    const name = requireHookText(input, 'hook_event_name')
     const roots = input['workspace_roots']
     const root: unknown = Array.isArray(roots) ? roots[0] : undefined
     return {
       client: 'cursor',
       moment: MOMENTS[name] ?? 'other',
       name,
-      session: requireText(input, 'conversation_id', 'session_id'),
+      session: requireHookText(input, 'conversation_id', 'session_id'),
       agent: textOf(input, 'subagent_id'),
       cwd: textOf(input, 'cwd') ?? (typeof root === 'string' && root !== '' ? root : host.cwd),
       callId: textOf(input, 'tool_use_id'),
@@ -60,7 +60,7 @@ export const cursor: Adapter = {
   },
 }
 
-function actOf(name: string, input: JsonObject): Act {
+function actOf(name: string, input: JsonObject): HookAct {
   if (name === 'afterFileEdit') return editOf('Edit', textOf(input, 'file_path'))
   if (name === 'beforeReadFile') return readOf(textOf(input, 'file_path'))
   if (name.endsWith('ShellExecution')) return shellOf(textOf(input, 'command'))

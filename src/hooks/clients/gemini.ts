@@ -3,17 +3,17 @@ import {
   editOf,
   objectOf,
   readOf,
-  requireText,
+  requireHookText,
   shellOf,
   textOf,
-  type Act,
+  type HookAct,
   type Adapter,
   type HookEvent,
   type JsonObject,
-  type Moment,
+  type HookMoment,
 } from '../hook-event.ts'
 
-const MOMENTS: Readonly<Record<string, Moment>> = {
+const MOMENTS: Readonly<Record<string, HookMoment>> = {
   SessionStart: 'session_start',
   BeforeTool: 'before',
   AfterTool: 'after',
@@ -22,12 +22,12 @@ const MOMENTS: Readonly<Record<string, Moment>> = {
 
 export const gemini: Adapter = {
   read(input, host): HookEvent {
-    const name = requireText(input, 'hook_event_name')
+    const name = requireHookText(input, 'hook_event_name')
     return {
       client: 'gemini',
       moment: MOMENTS[name] ?? 'other',
       name,
-      session: requireText(input, 'session_id'),
+      session: requireHookText(input, 'session_id'),
       agent: textOf(input, 'agent_id'),
       cwd: textOf(input, 'cwd') ?? host.cwd,
       callId: null,
@@ -53,7 +53,7 @@ export const gemini: Adapter = {
   },
 }
 
-function actOf(tool: string, input: JsonObject): Act {
+function actOf(tool: string, input: JsonObject): HookAct {
   switch (tool) {
     case 'write_file':
     case 'replace':

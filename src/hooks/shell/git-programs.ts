@@ -12,7 +12,7 @@ import {
   type Effects,
   type ProgramCall,
 } from './shell-effects.ts'
-import type { Argument } from './shell-words.ts'
+import type { ShellArgument } from './shell-words.ts'
 
 /** They change the index, refs or nothing at all, and no file of the checkout. */
 const READERS: ReadonlySet<string> = new Set([
@@ -72,7 +72,7 @@ const WHOLE_TREE: ReadonlySet<string> = new Set([
 const GLOBAL_WITH_VALUE = ['-C', '-c', '--git-dir', '--work-tree', '--namespace']
 
 interface GitCall {
-  readonly args: readonly Argument[]
+  readonly args: readonly ShellArgument[]
   readonly words: readonly string[]
   readonly directory: string
   readonly input: string | null
@@ -92,7 +92,7 @@ export function gitEffects({ args, cwd, input, context }: ProgramCall): readonly
 
 /** Where the subcommand stands, and in which directory it runs. */
 function subcommandAt(
-  args: readonly Argument[],
+  args: readonly ShellArgument[],
   cwd: string,
 ): { readonly index: number; readonly directory: string } | null {
   let directory = cwd
@@ -175,7 +175,11 @@ function restored(call: GitCall): readonly Effects[] {
 }
 
 /** A directory stands for all that is below it. */
-function pathsOf(paths: readonly Argument[], call: GitCall, command: string): readonly Effects[] {
+function pathsOf(
+  paths: readonly ShellArgument[],
+  call: GitCall,
+  command: string,
+): readonly Effects[] {
   const isWhole = paths.some(({ text }) => text === '.' || text === ':/')
   return isWhole ? moves(call, command) : writesTo(paths, call.directory)
 }
@@ -187,7 +191,7 @@ function renamed({ args, directory, context }: GitCall): readonly Effects[] {
   if (target === undefined || target.text === null) return UNKNOWN
   const place = path.resolve(directory, target.text)
   const reached = context.isDirectory(place)
-    ? sources.map((source): Argument => {
+    ? sources.map((source): ShellArgument => {
         const text = source.text === null ? null : path.join(place, path.basename(source.text))
         return { ...source, text }
       })

@@ -1,6 +1,6 @@
 /** What a program does to files, and how its arguments are told apart; used by all programs that are read. */
 import path from 'node:path'
-import type { Argument, Variables } from './shell-words.ts'
+import type { ShellArgument, Variables } from './shell-words.ts'
 
 export interface ShellContext {
   readonly cwd: string
@@ -29,7 +29,7 @@ export interface Effects {
 /** A command and what it reads from its standard input, where that can be known. */
 export interface ProgramCall {
   readonly program: string
-  readonly args: readonly Argument[]
+  readonly args: readonly ShellArgument[]
   readonly cwd: string
   readonly input: string | null
   readonly context: ShellContext
@@ -38,7 +38,7 @@ export interface ProgramCall {
 export const UNKNOWN: readonly Effects[] = [{ isUnknown: true }]
 
 /** Absolute; unknown as soon as one of them is. */
-export function writesTo(files: readonly Argument[], cwd: string): readonly Effects[] {
+export function writesTo(files: readonly ShellArgument[], cwd: string): readonly Effects[] {
   const texts = files.map(({ text }) => text)
   const writes = texts.filter((text) => text !== null).map((text) => path.resolve(cwd, text))
   const isUnknown = texts.includes(null)
@@ -48,10 +48,10 @@ export function writesTo(files: readonly Argument[], cwd: string): readonly Effe
 
 /** The arguments that are no options; `withValue` are options that take the next argument. */
 export function operandsOf(
-  args: readonly Argument[],
+  args: readonly ShellArgument[],
   withValue: readonly string[] = [],
-): readonly Argument[] {
-  const operands: Argument[] = []
+): readonly ShellArgument[] {
+  const operands: ShellArgument[] = []
   for (let index = 0; index < args.length; index += 1) {
     const argument = args[index]
     if (argument === undefined) break
@@ -65,10 +65,10 @@ export function operandsOf(
 
 /** What is given to options, as `-o x`, `-ox`, `--output x` or `--output=x`. */
 export function optionValues(
-  args: readonly Argument[],
+  args: readonly ShellArgument[],
   names: readonly string[],
-): readonly Argument[] {
-  return args.flatMap((argument, index): readonly Argument[] => {
+): readonly ShellArgument[] {
+  return args.flatMap((argument, index): readonly ShellArgument[] => {
     const { text } = argument
     if (text === null) return []
     const next = args[index + 1]
@@ -83,6 +83,6 @@ export function optionValues(
   })
 }
 
-export function argumentOf(text: string | null): Argument {
+export function argumentOf(text: string | null): ShellArgument {
   return { text, isPattern: false, heredoc: null }
 }

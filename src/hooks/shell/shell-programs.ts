@@ -14,7 +14,7 @@ import {
   type Effects,
   type ProgramCall,
 } from './shell-effects.ts'
-import type { Argument } from './shell-words.ts'
+import type { ShellArgument } from './shell-words.ts'
 
 const NOTHING: readonly Effects[] = []
 
@@ -177,8 +177,8 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
   git: gitEffects,
 }
 
-function valuesOf(args: readonly Argument[], prefix: string): readonly Argument[] {
-  return args.flatMap((argument): readonly Argument[] => {
+function valuesOf(args: readonly ShellArgument[], prefix: string): readonly ShellArgument[] {
+  return args.flatMap((argument): readonly ShellArgument[] => {
     const { text } = argument
     return text?.startsWith(prefix) === true
       ? [{ ...argument, text: text.slice(prefix.length) }]

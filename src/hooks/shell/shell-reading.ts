@@ -14,7 +14,7 @@ import {
   type SimpleCommand,
 } from './shell-script.ts'
 import { shellTokens, UnreadableShell, type Redirect, type Word } from './shell-tokens.ts'
-import { expandWord, type Argument } from './shell-words.ts'
+import { expandWord, type ShellArgument } from './shell-words.ts'
 
 export interface ShellReading {
   /** Absolute, in the order in which they are written. */
@@ -117,7 +117,7 @@ class ShellReader {
     else this.#runProgram(program, args, { ...run, command })
   }
 
-  #runProgram(program: Argument, args: readonly Argument[], run: Run & Called): void {
+  #runProgram(program: ShellArgument, args: readonly ShellArgument[], run: Run & Called): void {
     const { scope, depth, command } = run
     const { cwd } = scope
     if (program.text === null || cwd === null) {
@@ -145,7 +145,7 @@ class ShellReader {
   }
 
   /** Words that may be paths, and what stands behind the `=` of an option. */
-  #name(args: readonly Argument[], cwd: string | null): void {
+  #name(args: readonly ShellArgument[], cwd: string | null): void {
     for (const { text } of args) {
       const name = text === null ? '' : text.replace(/^-[\w-]*=?/, '')
       if (name === '' || name.length > NAME_MAX || name.includes('\n')) continue
@@ -173,12 +173,12 @@ class ShellReader {
     }
   }
 
-  #expandAll(words: readonly Word[], scope: Scope): readonly Argument[] {
+  #expandAll(words: readonly Word[], scope: Scope): readonly ShellArgument[] {
     return words.flatMap((word) => this.#expand(word, scope))
   }
 
-  #expand(word: Word, { variables, cwd }: Scope): readonly Argument[] {
-    return expandWord(word, variables).flatMap((argument): readonly Argument[] => {
+  #expand(word: Word, { variables, cwd }: Scope): readonly ShellArgument[] {
+    return expandWord(word, variables).flatMap((argument): readonly ShellArgument[] => {
       const { text, isPattern } = argument
       if (!isPattern || text === null || cwd === null) return [argument]
       const found = this.#context.glob(path.resolve(cwd, text))
@@ -233,7 +233,7 @@ function inputOf({ redirects }: SimpleCommand): string | null {
   return redirect.target.parts.length === 1 && part?.kind === 'text' ? part.text : null
 }
 
-function assign({ variables }: Scope, { text, assigned }: Argument): void {
+function assign({ variables }: Scope, { text, assigned }: ShellArgument): void {
   const [, name, value = ''] = /^([A-Za-z_]\w*)=([^]*)$/.exec(text ?? '') ?? []
   if (name !== undefined) variables.set(name, value)
   else if (assigned !== undefined) variables.set(assigned, null)

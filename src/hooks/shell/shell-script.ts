@@ -1,5 +1,11 @@
 /** From tokens to pipelines of commands. Words of control flow (`if`, `do`, `{` …) are passed over: every branch may run. */
-import { plainText, UnreadableShell, type Redirect, type Token, type Word } from './shell-tokens.ts'
+import {
+  plainText,
+  UnreadableShell,
+  type Redirect,
+  type ShellToken,
+  type Word,
+} from './shell-tokens.ts'
 
 export interface SimpleCommand {
   readonly kind: 'simple'
@@ -24,7 +30,7 @@ const FLOW: ReadonlySet<string> = new Set([
   ...['if', 'then', 'else', 'elif', 'fi', 'while', 'until', 'do', 'done', '{', '}', '!', 'time'],
 ])
 
-export function shellScript(tokens: readonly Token[]): readonly Pipeline[] {
+export function shellScript(tokens: readonly ShellToken[]): readonly Pipeline[] {
   const reader = new ScriptReader(tokens)
   const script = reader.list()
   if (!reader.isAtEnd) throw new UnreadableShell('there is a ) too many')
@@ -32,10 +38,10 @@ export function shellScript(tokens: readonly Token[]): readonly Pipeline[] {
 }
 
 class ScriptReader {
-  readonly #tokens: readonly Token[]
+  readonly #tokens: readonly ShellToken[]
   #at = 0
 
-  constructor(tokens: readonly Token[]) {
+  constructor(tokens: readonly ShellToken[]) {
     this.#tokens = tokens
   }
 

@@ -26,7 +26,7 @@ export interface Redirect {
   readonly body: string | null
 }
 
-export type Token =
+export type ShellToken =
   | { readonly kind: 'word'; readonly word: Word }
   | { readonly kind: 'operator'; readonly text: string }
   | { readonly kind: 'redirect'; readonly redirect: Redirect }
@@ -45,13 +45,13 @@ interface PendingBody {
   readonly isIndented: boolean
 }
 
-export function shellTokens(source: string): readonly Token[] {
+export function shellTokens(source: string): readonly ShellToken[] {
   return new Lexer(source).tokens()
 }
 
 class Lexer {
   readonly #source: string
-  readonly #tokens: Token[] = []
+  readonly #tokens: ShellToken[] = []
   #at = 0
   #pending: PendingBody[] = []
   /** Inside of `[[ … ]]`, where `<`, `>` and parentheses are no operators. */
@@ -61,7 +61,7 @@ class Lexer {
     this.#source = source
   }
 
-  tokens(): readonly Token[] {
+  tokens(): readonly ShellToken[] {
     while (this.#at < this.#source.length) this.#next()
     if (this.#pending.length > 0) throw new UnreadableShell('a here-document has no end')
     return this.#tokens

@@ -3,7 +3,7 @@ import type { Part, Word } from './shell-tokens.ts'
 
 export type Variables = Readonly<Record<string, string>>
 
-export interface Argument {
+export interface ShellArgument {
   /** Null: only a running shell knows it. */
   readonly text: string | null
   /** Has an unquoted `*`, `?` or `[`. */
@@ -20,7 +20,7 @@ const BRACES_MAX = 256
 export function expandWord(
   word: Word,
   variables: ReadonlyMap<string, string | null>,
-): readonly Argument[] {
+): readonly ShellArgument[] {
   const known = word.parts.map((part) => textOf(part, variables))
   const heredoc = heredocOf(word)
   if (known.includes(null)) {
