@@ -30,7 +30,9 @@ describe('help', () => {
     for (const option of ['store', 'namespace', 'holder', 'session', 'json', 'help', 'version']) {
       expect(page).toContain(`--${option}`)
     }
-    expect(page).toMatch(/--store URL +memory:, sqlite:PATH, postgres:\/\/… or redis:\/\/…/)
+    expect(page).toMatch(
+      /--store URL +memory:, sqlite:PATH, postgres:\/\/…, redis:\/\/… or http:\/\/…/,
+    )
     for (const line of page.split('\n')) expect(line.length).toBeLessThanOrEqual(100)
   })
 
