@@ -22,6 +22,7 @@ it('a server that stops under load answers everything that it has committed', as
   onTestFinished(() => api.close())
   const server = await serving({ store })
   const answered: string[] = []
+  const closing: Promise<void>[] = []
   let asked = 0
   const ask = async (): Promise<void> => {
     for (;;) {
@@ -29,12 +30,11 @@ it('a server that stops under load answers everything that it has committed', as
       const lease = await acquired(server.url, `work:${(asked += 1)}`).catch(() => null)
       if (lease === null) return
       answered.push(lease)
-      if (answered.length === STOP_AFTER) closing = server.server.close()
+      if (answered.length === STOP_AFTER) closing.push(server.server.close())
     }
   }
-  let closing: Promise<void> | null = null
   await Promise.all(Array.from({ length: 50 }, ask))
-  await closing
+  await Promise.all(closing)
   expect(answered.length).toBeGreaterThanOrEqual(STOP_AFTER)
   const issued = await api.history({ types: ['lease.issued'] })
   expect(issued.map(({ event }) => event.leaseId).toSorted()).toEqual(answered.toSorted())
