@@ -37,7 +37,7 @@ export default defineConfig({
         test: {
           name: 'together',
           include: ['test/**/*.test.ts'],
-          exclude: PURE,
+          exclude: [...PURE, '**/node_modules/**'],
         },
       },
     ],

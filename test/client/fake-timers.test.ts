@@ -66,9 +66,9 @@ describe.each(EMBEDDED)('with a runtime of its own, on %s', (kind) => {
 
 describe.each(EMBEDDED)('two clients of one store with two times, on %s', (kind) => {
   it.each([
-    ['another one', new FakeRuntime(), new FakeRuntime(), 'must be the same as for those who'],
-    ['the real time', new FakeRuntime(), undefined, 'must be the same as for those who'],
-    ['one beside the real time', undefined, new FakeRuntime(), 'must be left out as for those who'],
+    ['another one', new FakeRuntime(), new FakeRuntime(), 'must be the same as for the clients'],
+    ['the real time', new FakeRuntime(), undefined, 'must be the same as for the clients'],
+    ['one beside the real time', undefined, new FakeRuntime(), 'must be left out as for the clients'],
   ])('the second is refused: %s', async (_, first, second, message) => {
     const url = await freshStoreOf(kind)
     const ann = await open(url, 'ann', first)

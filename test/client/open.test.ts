@@ -161,7 +161,7 @@ describe('opening', () => {
 
   it('names the known stores and parameters', async () => {
     await expect(openTenure('etcd://x', { holder: 'a' })).rejects.toThrow(
-      'store must be memory:, memory:NAME, sqlite:PATH, postgres://HOST/DATABASE or redis://HOST, got "etcd://x"',
+      'store must be memory:, memory:NAME, sqlite:PATH, postgres://HOST/DATABASE, redis://HOST or http://HOST:PORT, got "etcd://x"',
     )
     await expect(openTenure('sqlite:x.db?mode=ro', { holder: 'a' })).rejects.toThrow(
       'store parameters must be among namespace, synchronous, convert, got "mode"',

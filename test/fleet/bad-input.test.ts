@@ -45,7 +45,7 @@ describe('options', () => {
     [{ layout: 'other' as 'poll' }, 'layout must be poll or lease, got "other"'],
     [
       { ttl: 3 } as object,
-      'options must be among leaseTtlMs, heartbeatTtlMs, refreshMs, discoverMs, callMs, weight, name, instanceId, ready, layout, prefix, namespace, got "ttl"',
+      'options must be among leaseTtlMs, heartbeatTtlMs, refreshMs, discoverMs, callMs, weight, name, instanceId, ready, layout, prefix, namespace, token, got "ttl"',
     ],
     [null as unknown as object, 'options must be an object, got null'],
   ])('%j are refused: %s', async (options, message) => {

@@ -42,6 +42,18 @@ const ACT = (done: number): readonly number[] => [
   done,
 ]
 const OPERATE = [401, 401, 401, 403, 403, 403, 403, 403, 403, 200]
+const ASK = (answer: number): readonly number[] => [
+  401,
+  401,
+  401,
+  answer,
+  answer,
+  answer,
+  answer,
+  answer,
+  answer,
+  answer,
+]
 const OPEN = [200, 200, 200, 200, 200, 200, 200, 200, 200, 200]
 
 const own: Body = () => ({ holder: 'ann' })
@@ -90,6 +102,8 @@ const ROWS: readonly Row[] = [
   { line: 'GET /v1/resources?resource={resource}', statuses: SEE_ONE },
   { line: 'GET /v1/events', statuses: SEE },
   { line: 'GET /v1/config', statuses: SEE },
+  { line: 'GET /v1/caller', statuses: ASK(200) },
+  { line: 'GET /v1/ledger', statuses: ASK(404) },
   {
     line: 'PATCH /v1/config',
     body: () => ({ key: 'max_renewals', value: '-1' }),
@@ -111,10 +125,7 @@ const ROWS: readonly Row[] = [
     headers: { 'Tenure-Session': '%' },
     statuses: [401, 401, 401, 403, 400, 403, 400, 400, 400, 400],
   },
-  {
-    line: 'GET /metrics',
-    statuses: [401, 401, 401, 200, 200, 200, 200, 200, 200, 200],
-  },
+  { line: 'GET /metrics', statuses: ASK(200) },
   { line: 'GET /healthz', statuses: OPEN },
   { line: 'GET /readyz', statuses: OPEN },
   { line: 'GET /openapi.json', statuses: OPEN },

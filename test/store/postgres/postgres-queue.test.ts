@@ -48,7 +48,7 @@ async function send(attempt: Attempt): Promise<Reply | undefined> {
 }
 
 function seen(entries: readonly VersionedEntry[]): readonly SeenClaim[] {
-  return entries.map((kept) => ({ id: kept.entry.id, claim: kept.claim, kept }))
+  return entries.map((record) => ({ id: record.entry.id, claim: record.claim, record }))
 }
 
 function nth(n: number): VersionedEntry {
