@@ -1,6 +1,7 @@
 /** `tenure doctor`: checks what Tenure needs, from Node to the store, and says what is wrong. */
 import path from 'node:path'
 import { openApi } from '../../open.ts'
+import { fs } from '../../runtime/file-system.ts'
 import { readAddress } from '../../store-address.ts'
 import {
   attempt,
@@ -16,6 +17,7 @@ import {
 import { flag } from '../arguments.ts'
 import { defineCommand, type CliCommand } from '../command.ts'
 import type { Identity } from '../identity.ts'
+import { projectDirectory } from '../init/settings-file.ts'
 import { visible, type Paint } from '../output.ts'
 import { proveClients } from '../proof/client-proof.ts'
 import { proveGit } from '../proof/git-proof.ts'
@@ -44,17 +46,27 @@ export const doctor: CliCommand = defineCommand({
   ],
   run: async ({ identity, printer, options, cwd }) => {
     const wanted = REPAIRS.filter((what) => options[what])
-    const checks = [
-      ...(await examine(identity, wanted)),
-      ...(await proveClients(cwd)),
-      ...(await proveMcp(cwd)),
-      ...(await proveLfs(cwd)),
-      ...(await proveGit(cwd)),
-    ]
+    const checks = [...(await examine(identity, wanted)), ...(await proveSetUp(cwd))]
     const ok = checks.every((check) => check.ok)
     return printer.verdict(ok, { ok, checks }, () => describe(checks, printer.paint))
   },
 })
+
+/** What `tenure init` has set up here. A directory that is closed to this user is named once, not by each of them. */
+async function proveSetUp(cwd: string): Promise<readonly Check[]> {
+  const project = await projectDirectory(cwd)
+  const opened = await attempt('clients', async () => {
+    fs.accessSync(project, fs.constants.X_OK)
+    return ''
+  })
+  if (!opened.ok) return [opened]
+  return [
+    ...(await proveClients(cwd)),
+    ...(await proveMcp(cwd)),
+    ...(await proveLfs(cwd)),
+    ...(await proveGit(cwd)),
+  ]
+}
 
 const REPAIRS: readonly Repair[] = ['convert', 'accept-clock']
 

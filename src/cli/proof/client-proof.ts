@@ -3,7 +3,7 @@
  * an edit of a file that another holder has.
  */
 import path from 'node:path'
-import { fs, hasCode } from '../../runtime/file-system.ts'
+import { hasCode } from '../../runtime/file-system.ts'
 import { runProgram, type ProgramEnd } from '../../runtime/programs.ts'
 import { attempt, type Check } from '../checkup.ts'
 import {
@@ -19,11 +19,6 @@ import { TRIAL_LIMIT_MS, withHeldFile, type ProofFile } from './held-file.ts'
 /** Nothing of a client whose settings do not call Tenure. */
 export async function proveClients(cwd: string): Promise<readonly Check[]> {
   const project = await projectDirectory(cwd)
-  const opened = await attempt('clients', async () => {
-    fs.accessSync(project, fs.constants.X_OK)
-    return ''
-  })
-  if (!opened.ok) return [opened]
   const checks: Check[] = []
   for (const [client, settings] of Object.entries(CLIENT_SETTINGS)) {
     const file = path.join(project, settings.file)
