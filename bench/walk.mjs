@@ -1,6 +1,6 @@
 /**
  * Counts the files and folder borders of three walks through `dist`, from real runs: `tenure.acquire` on SQLite,
- * `lease.release` on Redis, and one automatic renewal. `node scripts/walk.mjs` prints a line for each; with `--files`
+ * `lease.release` on Redis, and one automatic renewal. `node bench/walk.mjs` prints a line for each; with `--files`
  * also the files in the order in which the run first enters them.
  *
  * Every function of `dist` is instrumented when it is loaded: it records its file when it is called. The files of a walk
