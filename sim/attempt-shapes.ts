@@ -59,10 +59,7 @@ export class AttemptShapes {
     if (reply.kind !== 'committed') return
     this.#count(this.#missed.delete(name) ? 'a miss, then a commit' : 'a commit at the first try')
     if (reply.fencesMovedBy > 0) this.#count('a fence moved')
-    const isRefusal = attempt.events.some(({ type }) => type === 'lease.denied')
-    if (attempt.writes.length === 0 || isRefusal) {
-      this.#count('a refusal confirmed by the store')
-    }
+    if (attempt.writes.length === 0) this.#count('a refusal confirmed by the store')
     for (const { behind, isKeepAlive } of attempt.places) {
       if (behind !== undefined) this.#count('a ticket filed behind another')
       if (isKeepAlive === true) this.#count('a keep-alive that compares little')

@@ -10,6 +10,8 @@ export interface Evidence {
   readonly store: StoreKind
   readonly log: readonly Logged[]
   readonly ledger: readonly TimedEvent[]
+  /** Of these the ledger does not tell. */
+  readonly refusals: readonly TimedEvent[]
   /** The ledger, lease by lease, in order of their grants. */
   readonly lives: readonly LeaseLife[]
   /** The log, handle by handle. */
@@ -25,6 +27,12 @@ export interface Evidence {
   readonly claimWindowMs: number
   /** When, in true time, a tick of the store's clock is or was. */
   trueUs(tick: Tick): number
+}
+
+/** The ledger with the requests that were refused, each in its place. */
+export function ledgerWithRefusals({ ledger, refusals }: Evidence): readonly TimedEvent[] {
+  const requests = refusals.filter(({ event }) => 'ticket' in event && event.ticket !== null)
+  return [...ledger, ...requests].toSorted((a, b) => a.commit - b.commit)
 }
 
 export type Parents = ReadonlyMap<LeaseId, LeaseId>

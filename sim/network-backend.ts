@@ -2,6 +2,7 @@
  * The optimistic server as one process sees it, with a network in between. It cannot be held for one caller (`holding`):
  * no simulated contention lasts so long that a process would ask for that.
  */
+import type { CountedRefusal } from '../src/core/refusal.ts'
 import type { SettingRow } from '../src/core/settings.ts'
 import type { Backend, FoundEntries, Group, GroupReply } from '../src/store/optimistic/backend.ts'
 import type {
@@ -11,6 +12,7 @@ import type {
   Position,
   Pruned,
   PrunePolicy,
+  RefusalQuery,
   SettingChange,
   StoreDescription,
   Unsubscribe,
@@ -68,6 +70,14 @@ export class NetworkBackend implements Backend {
 
   end(): Promise<Position> {
     return this.#network.send(() => this.#server.backend.end(), null)
+  }
+
+  countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
+    return this.#network.send(() => this.#server.backend.countRefusals(refusals), null)
+  }
+
+  refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
+    return this.#network.send(() => this.#server.backend.refusals(query), null)
   }
 
   settings(): Promise<readonly SettingRow[]> {

@@ -1,5 +1,6 @@
 /** The store as one process sees it, with a network in between. Decisions are made where the store is. */
 import type { ReadSet } from '../src/core/realm.ts'
+import type { CountedRefusal } from '../src/core/refusal.ts'
 import type { SettingRow } from '../src/core/settings.ts'
 import type {
   Decide,
@@ -10,6 +11,7 @@ import type {
   Position,
   Pruned,
   PrunePolicy,
+  RefusalQuery,
   SettingChange,
   Store,
   StoreDescription,
@@ -46,6 +48,14 @@ export class NetworkStore implements Store {
 
   end(): Promise<Position> {
     return this.#network.send(() => this.#host.store.end(), null)
+  }
+
+  countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
+    return this.#network.send(() => this.#host.store.countRefusals(refusals), null)
+  }
+
+  refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
+    return this.#network.send(() => this.#host.store.refusals(query), null)
   }
 
   settings(): Promise<readonly SettingRow[]> {

@@ -86,7 +86,7 @@ export async function runSeed(seed: number, options: RunOptions = {}): Promise<R
   process.on('unhandledRejection', onUnhandled)
   try {
     const evidence = await simulation.run()
-    for (const { event } of evidence.ledger) log.count(event.type)
+    for (const { event } of [...evidence.ledger, ...evidence.refusals]) log.count(event.type)
     for (const shape of shapesOf(evidence)) log.count(shape)
     return {
       ...{ seed, store },

@@ -277,6 +277,7 @@ export class Simulation {
     const lives = leaseLives(ledger, parents, (tick) => this.#host.trueUs(tick))
     return {
       ...{ store: this.#store, log, ledger, lives, handles: handleLogs(log), parents },
+      refusals: this.#host.refusals(),
       entries: await this.#host.entries(),
       heard: this.#host.heard,
       clockChanges: this.#host.clockChanges,

@@ -6,7 +6,7 @@
  * Under a server (optimistic-server.ts) its tick is wall time, which never steps: that is what such stores assume.
  */
 import type { Commit } from '../src/core/commit.ts'
-import type { LeaseEvent } from '../src/core/event.ts'
+import type { LeaseDenied, LeaseEvent } from '../src/core/event.ts'
 import type { Entry, LeaseId } from '../src/core/lease.ts'
 import type { ReadSet } from '../src/core/realm.ts'
 import { latestTick, type Now, type Tick } from '../src/core/time.ts'
@@ -48,6 +48,8 @@ interface CommitRecord {
   slackUs: number
   /** The length of the ledger after the commit. */
   end: number
+  /** What it refused, of which the ledger does not tell. */
+  refusals: readonly LeaseDenied[]
 }
 
 /** The wall time at which all worlds begin. */
@@ -79,6 +81,8 @@ export class StoreHost {
   readonly #origins = new Map<string, number>()
   /** Of decisions that are made elsewhere: until which tick they may be committed. */
   readonly #latestUs = new WeakMap<ReadSet, number>()
+  /** Of the same: what the last decision about a read set refused. */
+  readonly #refused = new WeakMap<ReadSet, readonly LeaseDenied[]>()
   #boot = 1
   #clock = 0
   #originUs: number
@@ -114,12 +118,20 @@ export class StoreHost {
     decide: Decide<Outcome>,
     isEcho: boolean,
   ): Promise<Outcome> {
-    const record: CommitRecord = { atUs: this.#world.nowUs, isEcho, tick: null, slackUs: 0, end: 0 }
+    const record: CommitRecord = {
+      atUs: this.#world.nowUs,
+      isEcho,
+      tick: null,
+      slackUs: 0,
+      end: 0,
+      refusals: [],
+    }
     this.#commits.push(record)
     const outcome = this.store.transact(readSets, (views, now) => {
       const ruling = decide(views, now)
       record.tick = now.tick
       record.slackUs = this.#slackUs(readSets, now)
+      if (!isEcho) record.refusals = this.#refusalsOf(ruling.outcome, readSets)
       this.#remember(now, ruling.commit)
       return ruling
     })
@@ -135,9 +147,17 @@ export class StoreHost {
     return sameStore(store, (readSets, decide) =>
       store.transact(readSets, (views, now) => {
         for (const one of readSets) this.#latestUs.set(one, latestTick(now).us)
-        return decide(views, now)
+        const ruling = decide(views, now)
+        for (const one of readSets) this.#refused.set(one, refusalsIn(ruling.outcome))
+        return ruling
       }),
     )
+  }
+
+  /** An outcome of the service says what was refused; a server's reply to an attempt only that it was committed. */
+  #refusalsOf(outcome: unknown, [first]: readonly ReadSet[]): readonly LeaseDenied[] {
+    if (first === undefined || !isCommitted(outcome)) return refusalsIn(outcome)
+    return this.#refused.get(first) ?? []
   }
 
   #slackUs(readSets: readonly ReadSet[], { tick }: Now): number {
@@ -161,6 +181,14 @@ export class StoreHost {
       timed.push({ event, atUs, tick, slackUs, commit, isEcho })
     }
     return timed
+  }
+
+  /** What was refused, each as an event of the commit that confirmed it. */
+  refusals(): readonly TimedEvent[] {
+    return this.#commits.flatMap(({ refusals, atUs, tick, slackUs, isEcho }, commit) => {
+      if (tick === null) return []
+      return refusals.map((event) => ({ event, atUs, tick, slackUs, commit, isEcho }))
+    })
   }
 
   entries(): Promise<readonly Entry[]> {
@@ -201,6 +229,15 @@ export class StoreHost {
   }
 }
 
+function refusalsIn(outcome: unknown): readonly LeaseDenied[] {
+  const { refusals = [] } = outcome as { readonly refusals?: readonly LeaseDenied[] }
+  return refusals
+}
+
+function isCommitted(outcome: unknown): boolean {
+  return (outcome as { readonly kind?: string }).kind === 'committed'
+}
+
 async function readAll(store: Store): Promise<Awaited<ReturnType<Store['history']>>> {
   return store.history({ limit: Number.MAX_SAFE_INTEGER })
 }
@@ -213,6 +250,8 @@ export function sameStore(store: Store, transact: Store['transact']): Store {
     find: (query) => store.find(query),
     history: (query) => store.history(query),
     end: () => store.end(),
+    countRefusals: (refusals) => store.countRefusals(refusals),
+    refusals: (query) => store.refusals(query),
     settings: () => store.settings(),
     configure: (change) => store.configure(change),
     prune: (policy) => store.prune(policy),

@@ -4,6 +4,7 @@
  */
 import { closedError, invalid } from './core/errors.ts'
 import type { ReadSet } from './core/realm.ts'
+import type { CountedRefusal } from './core/refusal.ts'
 import type { SettingRow } from './core/settings.ts'
 import type { Runtime } from './runtime/runtime.ts'
 import type { LeaseService } from './service/lease-service.ts'
@@ -17,6 +18,7 @@ import type {
   Position,
   Pruned,
   PrunePolicy,
+  RefusalQuery,
   SettingChange,
   Store,
   StoreDescription,
@@ -127,6 +129,14 @@ class StoreShare implements Store {
 
   async end(): Promise<Position> {
     return this.#store.end()
+  }
+
+  async countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
+    return this.#store.countRefusals(refusals)
+  }
+
+  async refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
+    return this.#store.refusals(query)
   }
 
   async settings(): Promise<readonly SettingRow[]> {

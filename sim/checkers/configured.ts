@@ -5,7 +5,14 @@
 import type { LeaseEvent } from '../../src/core/event.ts'
 import type { LeaseId } from '../../src/core/lease.ts'
 import { SETTING_TABLE } from '../../src/core/settings.ts'
-import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
+import {
+  ledgerWithRefusals,
+  seconds,
+  short,
+  type Checker,
+  type Complaint,
+  type Evidence,
+} from '../evidence.ts'
 
 const { default_ttl_seconds: DEFAULT_TTL } = SETTING_TABLE
 const INITIAL_MS = DEFAULT_TTL.type === 'int' ? DEFAULT_TTL.initial * 1000 : 0
@@ -15,7 +22,7 @@ export const configured: Checker = {
   name: 'what is configured holds',
   check: (evidence) => {
     const unnamed = askedWithoutTtl(evidence)
-    return evidence.ledger.flatMap(({ event, atUs }) => {
+    return ledgerWithRefusals(evidence).flatMap(({ event, atUs }) => {
       const ttlMs = ttlOf(event)
       if (ttlMs === null || !unnamed.has(event.leaseId)) return []
       const dueMs = configuredMs(evidence, atUs)
@@ -37,7 +44,8 @@ function askedWithoutTtl({ log }: Evidence): ReadonlySet<LeaseId> {
 
 /** Of what is made by the request itself: a ticket that is served keeps the TTL that it was filed with. */
 function ttlOf(event: LeaseEvent): number | null {
-  if (event.type === 'lease.queued' || event.type === 'lease.denied') return event.ticket.ttlMs
+  if (event.type === 'lease.queued') return event.ticket.ttlMs
+  if (event.type === 'lease.denied') return event.ticket?.ttlMs ?? null
   return event.type === 'lease.issued' && event.before !== 'pending' ? event.lease.ttlMs : null
 }
 

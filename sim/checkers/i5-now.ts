@@ -3,8 +3,16 @@
  * was alive at that very tick: a lease before its deadline, an offer before its own, a lock delay, or a waiter that
  * had been heard of in time. And a call that asked whether a resource is held got an answer that was true during the call.
  */
-import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
+import {
+  ledgerWithRefusals,
+  seconds,
+  short,
+  type Checker,
+  type Complaint,
+  type Evidence,
+} from '../evidence.ts'
 import { lastTerm, type LeaseLife } from '../lease-life.ts'
+import type { LeaseEvent } from '../../src/core/event.ts'
 import type { Ticket } from '../../src/core/lease.ts'
 import { hasPassed } from '../../src/core/time.ts'
 import { orderKey, walk, type Step } from './ledger-walk.ts'
@@ -21,10 +29,11 @@ export const nowMeansNow: Checker = {
 
 function refusedByGhosts(evidence: Evidence): readonly Complaint[] {
   const complaints: Complaint[] = []
-  for (const step of walk(evidence.ledger)) {
+  for (const step of walk(ledgerWithRefusals(evidence))) {
     for (const { event } of step.events) {
-      if (event.type !== 'lease.denied' && event.type !== 'lease.queued') continue
-      const together = ticketsWith(event.ticket, step)
+      const asked = requestIn(event)
+      if (asked === null) continue
+      const together = ticketsWith(asked, step)
       if (together.some((ticket) => isBlocked(ticket, step, evidence))) continue
       complaints.push(
         `${event.holder} (${short(event.leaseId)}) got ${event.type} for ${event.resource} at ` +
@@ -35,12 +44,17 @@ function refusedByGhosts(evidence: Evidence): readonly Complaint[] {
   return complaints
 }
 
+/** What was refused or had to wait; of a renewal nothing stands in the way. */
+function requestIn(event: LeaseEvent): Ticket | null {
+  return event.type === 'lease.denied' || event.type === 'lease.queued' ? event.ticket : null
+}
+
 /** A ticket, and those that are served together with it. */
 function ticketsWith(ticket: Ticket, { events, live }: Step): readonly Ticket[] {
   if (ticket.group === null) return [ticket]
-  const denied = events.flatMap(({ event }) =>
-    event.type === 'lease.denied' ? [event.ticket] : [],
-  )
+  const denied = events.flatMap(({ event }) => {
+    return event.type === 'lease.denied' && event.ticket !== null ? [event.ticket] : []
+  })
   const standing = [...live.values()].filter((entry) => entry.kind === 'ticket')
   return [...denied, ...standing].filter(({ group }) => group === ticket.group)
 }

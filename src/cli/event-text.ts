@@ -75,7 +75,7 @@ export function eventTable(events: readonly LeaseEvent[], paint: Paint): string 
 function modeOf(event: LeaseEvent): string {
   if (event.type === 'lease.issued') return sharingWords(event.lease)
   if (event.type === 'lease.queued' || event.type === 'lease.denied') {
-    return sharingWords(event.ticket)
+    return event.ticket === null ? '-' : sharingWords(event.ticket)
   }
   if (event.type === 'lease.upgraded') return 'exclusive'
   return event.type === 'lease.downgraded' ? 'shared' : '-'
@@ -97,7 +97,7 @@ function factsOf(event: LeaseEvent): readonly string[] {
     case 'lease.queued':
       return [...sharingFacts(event.ticket), ...priorityFacts(event.ticket)]
     case 'lease.denied':
-      return sharingFacts(event.ticket)
+      return event.ticket === null ? [] : sharingFacts(event.ticket)
     case 'lease.offered':
     case 'lease.upgraded':
       return [`fence ${event.fence}`]

@@ -186,7 +186,7 @@ export class LedgerSealer {
     if (newest === null) return true
     const { entry, before } = newest
     const from = before === null ? {} : { after: before }
-    const [found] = await this.#questions.history({ ...from, limit: 1 })
+    const [found] = await this.#questions.history({ ...from, limit: 1, refusals: false })
     return found !== undefined && isSameEntry(found, entry)
   }
 

@@ -33,7 +33,7 @@ export async function* eventsAfter(
   let position = after
   for (;;) {
     const from = position === null ? {} : { after: position }
-    const page = await questions.history({ ...from, limit: PAGE })
+    const page = await questions.history({ ...from, limit: PAGE, refusals: false })
     yield* page
     position = page.at(-1)?.position ?? position
     if (page.length < PAGE) return

@@ -16,7 +16,7 @@ import type {
   SettingScope,
   Settings,
 } from '../core/settings.ts'
-import type { CleanupResult, Inspection, LedgerEntry } from '../service/lease-api.ts'
+import type { CleanupResult, HistoryEntry, Inspection, LedgerEntry } from '../service/lease-api.ts'
 import type {
   AcquireOptions,
   AdoptOptions,
@@ -373,7 +373,7 @@ export interface Tenure extends AsyncDisposable {
   listAll(options?: Omit<ListOptions, 'limit'>): AsyncIterable<LeaseInfo>
   isHeld(resource: string): Promise<boolean>
   holds(holder: string, resource: string): Promise<boolean>
-  history(options?: HistoryOptions): Promise<readonly LedgerEntry[]>
+  history(options?: HistoryOptions): Promise<readonly HistoryEntry[]>
   /**
    * Events in order of commit, without loss or repeat, until the signal aborts or the client is closed. Throws when the
    * store cannot be read at first; an outage later only makes it late.

@@ -223,6 +223,12 @@ export interface HistoryOptions {
   readonly after?: Position
   /** The newest first. Default: false. */
   readonly newestFirst?: boolean
+  /**
+   * Also what was refused: the last of each resource, holder and reason, with how often (`count`), as
+   * `lease.denied` in the order of time. It is counted beside the ledger, and comes on top of the limit, at most as
+   * many. Default: true.
+   */
+  readonly refusals?: boolean
   /** How many at most, 1..10000. Default: 1000. */
   readonly limit?: number
 }

@@ -11,7 +11,13 @@ import { readOptions } from '../protocol/library.ts'
 import { report } from '../runtime/diagnostics.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
-import type { CleanupResult, Inspection, LeaseApi, LedgerEntry } from '../service/lease-api.ts'
+import type {
+  CleanupResult,
+  HistoryEntry,
+  Inspection,
+  LeaseApi,
+  LedgerEntry,
+} from '../service/lease-api.ts'
 import { listAll } from '../service/list-all.ts'
 import { Acquisitions, closedError } from './acquisitions.ts'
 import type {
@@ -252,7 +258,7 @@ export class TenureClient implements Tenure {
     return leases.some((lease) => lease.holder === name)
   }
 
-  async history(options?: HistoryOptions): Promise<readonly LedgerEntry[]> {
+  async history(options?: HistoryOptions): Promise<readonly HistoryEntry[]> {
     this.#requireOpen()
     return this.#api.history(readHistory(this.#runtime, options))
   }

@@ -24,6 +24,7 @@ import {
   type Refusal,
 } from './outcome.ts'
 import type { Decision, RealmView } from './realm.ts'
+import { noteDenied } from './refusal.ts'
 import { hasEpoch } from './resource.ts'
 import { fail, makeOffers, settle } from './settle.ts'
 import type { Now } from './time.ts'
@@ -302,15 +303,7 @@ function refuse(
 ): Decision<AcquireAllOutcome> {
   const { blockers } = why
   const resource = tickets.map((ticket) => ticket.resource).join(', ')
-  for (const ticket of tickets) {
-    const before = draft.entries.get(ticket.id)?.state ?? null
-    const reason = `held by ${blockers[0]?.holder ?? 'another'}`
-    draft.record({
-      type: 'lease.denied',
-      ...eventCommon(ticket, draft.now, { before, after: 'failed', reason }),
-      ticket: { ...ticket, state: 'failed', failure: 'denied' },
-    })
-  }
+  for (const ticket of tickets) noteDenied(draft, ticket, blockers)
   const retryAfterMs = Math.max(1, ...blockers.map((blocker) => blocker.remainingMs))
   return draft.answer({ ...why, kind: 'held', resource, retryAfterMs })
 }

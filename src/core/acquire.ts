@@ -8,7 +8,7 @@
  *  5. Nothing blocks: grant.
  *  6. What blocks the request cannot end before it: a lease that it is under, or anything of a session that does one
  *     thing after another. Refuse, because waiting would never end.
- *  7. The request may wait: file a ticket. Otherwise refuse, and write the refusal into the history.
+ *  7. The request may wait: file a ticket. Otherwise refuse. Refusals are counted beside the ledger.
  */
 import type { Acquire } from './command.ts'
 import { adopt, adoptable, adoptedBefore, unfit } from './adopt.ts'
@@ -37,6 +37,7 @@ import {
   type Refusal,
 } from './outcome.ts'
 import type { Decision, PriorEffect, RealmView } from './realm.ts'
+import { noteDenied } from './refusal.ts'
 import { overlap } from './resource.ts'
 import { requestEnd } from './revoke.ts'
 import { makeOffers, settle } from './settle.ts'
@@ -229,17 +230,7 @@ function heldBy(
 }
 
 function refuse(draft: Draft, request: Ticket, held: Held): Decision<AcquireOutcome> {
-  const ticket: Ticket = { ...request, state: 'failed', failure: 'denied' }
-  const first = held.blockers[0]
-  draft.record({
-    type: 'lease.denied',
-    ...eventCommon(ticket, draft.now, {
-      before: draft.entries.get(ticket.id)?.state ?? null,
-      after: 'failed',
-      reason: first === undefined ? 'held' : `held by ${first.holder}`,
-    }),
-    ticket,
-  })
+  noteDenied(draft, request, held.blockers)
   return draft.answer(held)
 }
 

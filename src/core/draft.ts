@@ -5,7 +5,7 @@
 import { delegationOf, parentOf, type AccountChange } from './delegation.ts'
 import { unusedOf } from './derivation.ts'
 import { LeaseError } from './errors.ts'
-import type { EventCommon, LeaseEvent } from './event.ts'
+import type { EventCommon, LeaseDenied, LeaseEvent } from './event.ts'
 import { evolveEntry } from './evolve.ts'
 import {
   expiryWallMs,
@@ -21,12 +21,15 @@ import type { Decision, RealmView, Wake } from './realm.ts'
 import { covers, overlap, type Reach, type Resource } from './resource.ts'
 import { hasPassed, US_PER_MS, type Now } from './time.ts'
 
+const NO_REFUSALS: readonly LeaseDenied[] = []
+
 export class Draft {
   readonly view: RealmView
   readonly now: Now
   readonly #reaches: readonly Reach[]
   readonly #events: LeaseEvent[] = []
   readonly #wakes: Wake[] = []
+  #refusals: readonly LeaseDenied[] = NO_REFUSALS
   #entries: Map<LeaseId, Entry> | null = null
   /** Relatives of leases that this decision depends on and that were not read. */
   #unseen: Map<LeaseId, Resource> | null = null
@@ -70,6 +73,11 @@ export class Draft {
     const entry = this.entries.get(id)
     if (entry?.kind === 'lease') return entry
     throw new Error(`the decision about lease ${id} left no lease behind`)
+  }
+
+  /** Lets a refusal be counted; it changes nothing. */
+  refuse(refusal: LeaseDenied): void {
+    this.#refusals = [...this.#refusals, refusal]
   }
 
   record(event: LeaseEvent): void {
@@ -177,6 +185,7 @@ export class Draft {
     return {
       outcome,
       events: this.#events,
+      refusals: this.#refusals,
       entries,
       wakes: this.#wakes,
       validUntilUs: this.#validUntilUs(),

@@ -151,10 +151,14 @@ export interface LeaseFailed extends EventCommon {
   readonly cycle: readonly CycleStep[] | null
 }
 
-/** A request that would not wait was refused. */
+/**
+ * A request that would not wait, or a renewal, was refused. Ledgers of earlier versions tell of it, always with a ticket; now it
+ * is counted beside the ledger (refusal.ts).
+ */
 export interface LeaseDenied extends EventCommon {
   readonly type: 'lease.denied'
-  readonly ticket: Ticket
+  /** The request; null for a renewal. */
+  readonly ticket: Ticket | null
 }
 
 /** The budget of a lease was spent, or part of it given to a child or come back from one. */

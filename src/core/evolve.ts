@@ -4,6 +4,7 @@
  */
 import { accountAfter } from './delegation.ts'
 import type {
+  LeaseDenied,
   LeaseEvent,
   LeaseExpired,
   LeaseFailed,
@@ -24,14 +25,21 @@ export function evolve(entries: Entries, event: LeaseEvent): Entries {
   return next
 }
 
+/** A ledger tells of refused requests only, never of refused renewals. */
+function deniedTicket({ ticket, leaseId }: LeaseDenied): Ticket {
+  if (ticket !== null) return ticket
+  throw new Error(`the refusal of lease ${leaseId} has no ticket`)
+}
+
 /** The entry that an event leaves behind. Every event concerns exactly one entry. */
 export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry {
   switch (event.type) {
     case 'lease.issued':
       return event.lease
     case 'lease.queued':
-    case 'lease.denied':
       return event.ticket
+    case 'lease.denied':
+      return deniedTicket(event)
     case 'lease.renewed':
       return renewedLease(leaseOf(entry, event), event)
     case 'lease.released':

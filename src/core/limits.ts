@@ -61,6 +61,8 @@ export const CLAIM_WINDOW_MS_MAX = 60_000
 export const REQUEST_MEMORY_MS_MIN = 86_400_000
 /** How far after the last prune a clock may be to be believed at once, and by how much a prune moves one that is further. */
 export const PRUNE_STEP_MS = 86_400_000
+/** Rows in which a store counts refusals; the one whose last refusal is the longest ago makes room. */
+export const REFUSALS_MAX = 10_000
 /** A hundred years. */
 export const RETENTION_DAYS_MAX = 36_500
 

@@ -2,7 +2,7 @@
  * What a decision sees and what it says. A view is the part of a realm that a command's read set touches: the live
  * entries that overlap it, and the entry of its own id in whatever state.
  */
-import type { LeaseEvent, LeaseEventType } from './event.ts'
+import type { LeaseDenied, LeaseEvent, LeaseEventType } from './event.ts'
 import type { Entry, LeaseId } from './lease.ts'
 import type { Reach } from './resource.ts'
 import type { Settings } from './settings.ts'
@@ -52,6 +52,8 @@ export interface Wake {
 export interface Decision<Outcome> {
   readonly outcome: Outcome
   readonly events: readonly LeaseEvent[]
+  /** What it refused and is to be counted; no part of the commit. */
+  readonly refusals: readonly LeaseDenied[]
   /** The view's entries as the events leave them. */
   readonly entries: ReadonlyMap<LeaseId, Entry>
   /** Whoever must look for themselves, besides those whom the events concern. */

@@ -538,9 +538,8 @@ interface EventParts {
 function eventOf(common: EventCommon, parts: EventParts, domain: string): LeaseEvent {
   const { type, fence, own, entry } = parts
   if (type === 'lease.issued') return { ...common, type, lease: entry as Lease }
-  if (type === 'lease.queued' || type === 'lease.denied') {
-    return { ...common, type, ticket: entry as Ticket }
-  }
+  if (type === 'lease.queued') return { ...common, type, ticket: entry as Ticket }
+  if (type === 'lease.denied') return { ...common, type, ticket: (entry ?? null) as Ticket | null }
   const fields: Record<string, unknown> = { ...common, type }
   for (const name in own) {
     const field = own[name]

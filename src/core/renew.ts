@@ -9,32 +9,40 @@ import { isHeld, type Lease } from './lease.ts'
 import { endedOutcome, type RenewOutcome } from './outcome.ts'
 import { ownLease } from './own-lease.ts'
 import type { Decision, RealmView } from './realm.ts'
+import { noteRenewalDenied } from './refusal.ts'
 import { deadlineAfter, latestTick, US_PER_MS, wallAt, type Now, type Tick } from './time.ts'
 
 export function decideRenew(view: RealmView, command: Renew, now: Now): Decision<RenewOutcome> {
   const draft = new Draft(view, now, command)
+  const outcome = renew(draft, command)
+  if (outcome.kind !== 'renewed') noteRenewalDenied(draft, command, outcome)
+  return draft.answer(outcome)
+}
+
+function renew(draft: Draft, command: Renew): RenewOutcome {
+  const { view, now } = draft
   const { leaseId, holder } = command
   const own = ownLease(view, { leaseId, holder, effect: 'lease.renewed' })
-  if (own.kind === 'refused') return draft.answer(own.refusal)
+  if (own.kind === 'refused') return own.refusal
   const { lease } = own
-  if (!isHeld(lease, now)) return draft.answer(endedOutcome(lease))
-  if (own.repeated) return draft.answer({ kind: 'renewed', lease })
+  if (!isHeld(lease, now)) return endedOutcome(lease)
+  if (own.repeated) return { kind: 'renewed', lease }
   const ceiling = parentCeiling(view, lease)
   if (ceiling === 'unseen') {
     const unseen = [{ leaseId: parentOf(lease) ?? '', resource: lease.resource }]
-    return draft.answer({ kind: 'look_further', unseen })
+    return { kind: 'look_further', unseen }
   }
   const askedMs = command.ttlMs ?? lease.ttlMs
   const limit = reachedLimit(lease, now)
-  if (limit !== null) return draft.answer({ kind: 'renewal_limit', leaseId: lease.id, limit })
+  if (limit !== null) return { kind: 'renewal_limit', leaseId: lease.id, limit }
   const deadline = extendedDeadline(lease, { ttlMs: askedMs, ceiling }, now)
   if (ceiling !== null && deadline.us <= lease.deadline.us && deadline.us === ceiling) {
     const limit = 'the end of its parent'
-    return draft.answer({ kind: 'renewal_limit', leaseId, limit, parentId: parentOf(lease) ?? '' })
+    return { kind: 'renewal_limit', leaseId, limit, parentId: parentOf(lease) ?? '' }
   }
   if (deadline.us <= lease.deadline.us) {
     const { expiresAtMs } = lease
-    return draft.answer({ kind: 'does_not_extend', leaseId, expiresAtMs })
+    return { kind: 'does_not_extend', leaseId, expiresAtMs }
   }
   const common = eventCommon(lease, now, {
     before: 'active',
@@ -45,7 +53,7 @@ export function decideRenew(view: RealmView, command: Renew, now: Now): Decision
   const expiresAtMs = wallAt(deadline.us, now)
   const ttlMs = grantedMs(lease, { askedMs, deadline }, now)
   draft.record(frequentEvent(common, { type: 'lease.renewed', ttlMs, deadline, expiresAtMs }))
-  return draft.answer({ kind: 'renewed', lease: renewedLease(draft, lease) })
+  return { kind: 'renewed', lease: renewedLease(draft, lease) }
 }
 
 function reachedLimit(lease: Lease, now: Now): string | null {

@@ -84,6 +84,7 @@ async function readLedger(api: LeaseApi): Promise<readonly LeaseEvent[]> {
   for (let after: string | undefined; ;) {
     const page = await api.history({
       limit: LIST_LIMIT_MAX,
+      refusals: false,
       ...(after === undefined ? {} : { after }),
     })
     events.push(...page.map(({ event }) => event))

@@ -430,6 +430,18 @@ const LEDGER_ENTRY = object(
   'answer',
 )
 
+const HISTORY_ENTRY = object(
+  {
+    position: required(
+      OPAQUE,
+      'Its place in the ledger, for `after`; of a refusal, that of the event beside it',
+    ),
+    event: required(EVENT, 'The event; of refusals, the last one'),
+    count: optional(COUNT, 'Of refusals only: how many there were'),
+  },
+  'answer',
+)
+
 const SETTING = described<SettingRow>({
   key: required(choice(Object.keys(SETTING_TABLE) as SettingKey[]), 'The key'),
   value: required(NAME, 'The value, as text'),
@@ -495,7 +507,7 @@ export const ANSWERS = {
     },
     'answer',
   ),
-  history: unlimited(LEDGER_ENTRY),
+  history: unlimited(HISTORY_ENTRY),
   watch: LEDGER_ENTRY,
   settingRows: unlimited(SETTING),
   settings: SETTINGS,

@@ -213,6 +213,7 @@ export const LIBRARY_OPTIONS = {
     toMs: HISTORY.toMs,
     after: AFTER,
     newestFirst: HISTORY.newestFirst,
+    refusals: HISTORY.refusals,
     limit: HISTORY.limit,
   }),
   WatchOptions: options('Of `watch`.', {

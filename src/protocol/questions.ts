@@ -154,6 +154,11 @@ export const QUESTIONS = {
       toMs: optional(TIME_MS, 'Not after this wall time of the store'),
       after: optional(POSITION, 'Only what was committed after this position'),
       newestFirst: optional(FLAG, 'The newest first', { default: { value: false } }),
+      refusals: optional(
+        FLAG,
+        'Also what was refused: the last of each resource, holder and reason, with how often (`count`), as `lease.denied` in the order of time. It is counted beside the ledger, and comes on top of the limit, at most as many',
+        { default: { value: true } },
+      ),
       limit: LIMIT,
     },
   ),

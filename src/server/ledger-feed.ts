@@ -155,7 +155,7 @@ export class LedgerFeed {
   }
 
   async #read(after: Position): Promise<readonly StreamedEvent[]> {
-    const entries = await this.#api.history({ after, limit: PAGE })
+    const entries = await this.#api.history({ after, limit: PAGE, refusals: false })
     const last = entries.at(-1)
     if (last === undefined) return []
     // Only one reader at a time may be the one that carries the states on.
@@ -190,7 +190,7 @@ export class LedgerFeed {
     let after: Position | undefined
     for (;;) {
       const where = after === undefined ? { id: leaseId } : { id: leaseId, after }
-      const events = await this.#api.history({ ...where, limit: PAGE })
+      const events = await this.#api.history({ ...where, limit: PAGE, refusals: false })
       for (const one of events) {
         if (one.position === position) return entry ?? null
         if (entry === undefined && !begins(one.event)) return null

@@ -10,7 +10,7 @@ import {
   viewOf,
   type OutcomeOf,
 } from '../core/decide.ts'
-import type { LeaseEvent, LeaseEventType } from '../core/event.ts'
+import type { LeaseDenied, LeaseEvent, LeaseEventType } from '../core/event.ts'
 import type { LeaseId } from '../core/lease.ts'
 import { DERIVATION_DEPTH_MAX } from '../core/limits.ts'
 import type {
@@ -25,6 +25,7 @@ import { decideReleaseAll } from '../core/release.ts'
 import { isEffectOf, type CountedCommand } from '../core/same-request.ts'
 import type { Now } from '../core/time.ts'
 import type { HistoryQuery, Position, Store } from '../store-port/store.ts'
+import type { RefusalCounter } from './refusal-counter.ts'
 
 /** What a command came to, and when. */
 export interface Decided<Outcome> {
@@ -32,21 +33,31 @@ export interface Decided<Outcome> {
   readonly now: Now
   /** Whether anything happened: a repeated request, and one that is refused, has no effect of its own. */
   readonly hadEffect: boolean
+  /** What is to be counted beside the ledger. */
+  readonly refusals: readonly LeaseDenied[]
 }
 
 export class CommandRunner {
   readonly #store: Store
+  readonly #refusals: RefusalCounter
 
-  constructor(store: Store) {
+  constructor(store: Store, refusals: RefusalCounter) {
     this.#store = store
+    this.#refusals = refusals
   }
 
   /** Not an asynchronous function: what each one more costs every command, only a few have a use for. */
   run<C extends Command>(command: C): Promise<Decided<OutcomeOf<C>>> {
     return this.#runSeeing(command, NOTHING_SEEN).then((decided) => {
-      if (!needsMoreReads(decided.outcome)) return decided
-      return readMore(decided.outcome, (seen) => this.#runSeeing(command, seen))
+      if (!needsMoreReads(decided.outcome)) return this.#counted(decided)
+      const look = readMore(decided.outcome, (seen) => this.#runSeeing(command, seen))
+      return look.then((further) => this.#counted(further))
     })
+  }
+
+  #counted<Outcome>(decided: Decided<Outcome>): Decided<Outcome> {
+    this.#refusals.note(decided.refusals)
+    return decided
   }
 
   #runSeeing<C extends Command>(
@@ -56,8 +67,8 @@ export class CommandRunner {
     return this.#store.transact(withMore(readSetsOf(command), seen), (views, now) => {
       const view = seeing(viewOf(views), seen)
       const decision = decide(view, command, now)
-      const { outcome, validUntilUs, events } = decision
-      const decided = { outcome, now, hadEffect: events.length > 0 }
+      const { outcome, validUntilUs, events, refusals } = decision
+      const decided = { outcome, now, hadEffect: events.length > 0, refusals }
       return { outcome: decided, commit: commitOf(view, decision), validUntilUs }
     })
   }
@@ -79,14 +90,15 @@ export class CommandRunner {
       return this.#store.transact(withMore(own, seen), (views, now) => {
         const ofMembers = viewsOfMembers(views, own.length, seen)
         const decision = decide(ofMembers, now)
-        const { outcome, validUntilUs, events } = decision
+        const { outcome, validUntilUs, events, refusals } = decision
         const hadEffect = events.length > 0
         const commit = commitOf(mergeViews(ofMembers), decision)
-        return { outcome: { outcome, now, hadEffect }, commit, validUntilUs }
+        return { outcome: { outcome, now, hadEffect, refusals }, commit, validUntilUs }
       })
     }
     const decided = await look(NOTHING_SEEN)
-    return needsMoreReads(decided.outcome) ? readMore(decided.outcome, look) : decided
+    const last = needsMoreReads(decided.outcome) ? await readMore(decided.outcome, look) : decided
+    return this.#counted(last)
   }
 }
 

@@ -32,6 +32,12 @@ import type {
   WakeSignal,
 } from '../store-port/store.ts'
 
+/** An event of the ledger, or a refusal that is counted beside it. */
+export interface HistoryEntry extends LedgerEntry {
+  /** Of a refusal only: how often the same was refused so far. Its event is the last of them, and its position that of the event beside it. */
+  readonly count?: number
+}
+
 export type { LedgerEntry, Position, StoreDescription, Unsubscribe, WakeSignal }
 
 export type AcquireRequest = RequestOf<'acquire'>
@@ -199,7 +205,7 @@ export interface LeaseApi {
   get(request: RequestOf<'get'>): Promise<LeaseInfo | null>
   list(filter: ListFilter): Promise<LeaseList>
   inspect(request: InspectRequest): Promise<Inspection>
-  history(filter: HistoryFilter): Promise<readonly LedgerEntry[]>
+  history(filter: HistoryFilter): Promise<readonly HistoryEntry[]>
   /**
    * Yields events in order of commit until the signal aborts or the store is closed. Throws when the store cannot be read
    * at first; later it waits for a store that is away, and goes on where it was.

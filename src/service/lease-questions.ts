@@ -10,10 +10,10 @@ import { resolveSettings, type SettingRow, type Settings } from '../core/setting
 import type { QuestionOf } from '../protocol/questions.ts'
 import type { EntryQuery, StoreQuestions } from '../store-port/store.ts'
 import type {
+  HistoryEntry,
   HistoryFilter,
   LeaseApi,
   LeaseList,
-  LedgerEntry,
   ListFilter,
   StoreDescription,
 } from './lease-api.ts'
@@ -73,10 +73,13 @@ export class LeaseQuestions implements Questions {
     return { leases, more, ...(next === null || !more ? {} : { next }) }
   }
 
-  async history(asked: HistoryFilter): Promise<readonly LedgerEntry[]> {
-    const { id, limit = LIST_LIMIT_DEFAULT, ...rest } = asked
-    const of = id === undefined ? {} : { leaseId: id }
-    return this.#store.history({ ...rest, ...of, limit })
+  async history(asked: HistoryFilter): Promise<readonly HistoryEntry[]> {
+    const { id, limit = LIST_LIMIT_DEFAULT, refusals = true, ...rest } = asked
+    const query = { ...rest, ...(id === undefined ? {} : { leaseId: id }), limit }
+    const isWanted = refusals && (rest.types?.includes('lease.denied') ?? true)
+    if (!isWanted) return this.#store.history(query)
+    const { historyWithRefusals } = await import('./history-with-refusals.ts')
+    return historyWithRefusals(this.#store, query)
   }
 
   async settingRows(): Promise<readonly SettingRow[]> {

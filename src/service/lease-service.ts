@@ -52,6 +52,7 @@ import type {
   DeriveRequest,
   DowngradeAnswer,
   HandOffWaiter,
+  HistoryEntry,
   HistoryFilter,
   HolderRequest,
   InspectRequest,
@@ -90,6 +91,7 @@ import type {
   WithdrawRequest,
 } from './lease-api.ts'
 import { LeaseQuestions } from './lease-questions.ts'
+import { RefusalCounter } from './refusal-counter.ts'
 import { watchLedger } from './watch.ts'
 
 export interface LeaseServiceOptions {
@@ -109,8 +111,9 @@ export class LeaseService implements LeaseApi {
   readonly #questions: LeaseQuestions
   readonly #sweeper: Sweeper | null
   readonly #runner: CommandRunner
+  readonly #refusals: RefusalCounter
   readonly #deadlocks: DeadlockSearch
-  /** Whether others use the search as well. */
+  /** Whether others use the search and the counter as well. */
   readonly #isSharing: boolean
 
   constructor({ store, runtime, sweep = false, sharing }: LeaseServiceOptions) {
@@ -118,7 +121,8 @@ export class LeaseService implements LeaseApi {
     this.#handOffs = sharing === undefined ? new HandOffRegistry() : sharing.#handOffs
     this.#runtime = runtime
     this.#questions = new LeaseQuestions(store)
-    this.#runner = new CommandRunner(store)
+    this.#refusals = sharing === undefined ? new RefusalCounter(store, runtime) : sharing.#refusals
+    this.#runner = new CommandRunner(store, this.#refusals)
     this.#isSharing = sharing !== undefined
     this.#deadlocks =
       sharing === undefined
@@ -403,8 +407,11 @@ export class LeaseService implements LeaseApi {
     return [...found.values()]
   }
 
-  async history(filter: HistoryFilter): Promise<readonly LedgerEntry[]> {
-    return this.#questions.history(readRequest('history', filter))
+  /** What this process has refused and not counted yet is counted first. */
+  async history(filter: HistoryFilter): Promise<readonly HistoryEntry[]> {
+    const asked = readRequest('history', filter)
+    if (asked.refusals !== false) await this.#refusals.count()
+    return this.#questions.history(asked)
   }
 
   watch(asked: WatchFilter, locals: WatchLocals = {}): AsyncIterable<LedgerEntry> {
@@ -441,9 +448,9 @@ export class LeaseService implements LeaseApi {
     return this.#store.subscribe(sessionDigest(session), listener)
   }
 
-  /** Waits for what goes on after an answer: searches for cycles that no caller waits for. */
+  /** Waits for what goes on after an answer: searches for cycles and counting, which no caller waits for. */
   async settled(): Promise<void> {
-    await this.#deadlocks.idle()
+    await Promise.all([this.#deadlocks.idle(), this.#refusals.count()])
   }
 
   async close(): Promise<void> {
@@ -453,7 +460,7 @@ export class LeaseService implements LeaseApi {
 
   async #atRest(): Promise<void> {
     await this.#sweeper?.stop()
-    if (!this.#isSharing) await this.#deadlocks.close()
+    if (!this.#isSharing) await Promise.all([this.#deadlocks.close(), this.#refusals.close()])
   }
 
   /** Where a lease is: from the caller if it says so, else from the store. */

@@ -13,6 +13,7 @@
 import type { Commit } from '../core/commit.ts'
 import type { LeaseEvent, LeaseEventType } from '../core/event.ts'
 import type { Entry, EntryState, LeaseId } from '../core/lease.ts'
+import type { CountedRefusal } from '../core/refusal.ts'
 import type { ReadSet, RealmView } from '../core/realm.ts'
 import type { Reach, Resource } from '../core/resource.ts'
 import type { SettingKey, SettingRow, SettingScope } from '../core/settings.ts'
@@ -85,6 +86,12 @@ export interface HistoryQuery {
   readonly limit: number
 }
 
+/** Of refusals, by the time of the last of each. */
+export type RefusalQuery = Pick<
+  HistoryQuery,
+  'leaseId' | 'resource' | 'holder' | 'fromMs' | 'toMs' | 'newestFirst' | 'limit'
+>
+
 export interface SettingChange {
   readonly key: SettingKey
   /** Null removes an override; a global value falls back to its default. */
@@ -94,7 +101,7 @@ export interface SettingChange {
 }
 
 export interface PrunePolicy {
-  /** Ended leases and failed attempts older than this, and than their own TTL, go with their whole history. */
+  /** Ended leases and tickets older than this, and than their own TTL, go with their whole history; refusals as well. */
   readonly endedBeforeMs: number
   readonly nowMs: number
   /** At most so many entries in one call, so that no other call waits long behind it. */
@@ -157,6 +164,14 @@ export interface Store {
   /** The position after the last event; what comes later is new. */
   end(): Promise<Position>
 
+  /**
+   * Adds to what was refused before, beside the ledger: no event, no wake-up, no follower hears of it. At most
+   * `REFUSALS_MAX` rows are kept (core/refusal.ts). A call whose answer was lost may be counted or not.
+   */
+  countRefusals(refusals: readonly CountedRefusal[]): Promise<void>
+
+  refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]>
+
   settings(): Promise<readonly SettingRow[]>
 
   /** In force for every process from its next call on. */
@@ -178,4 +193,7 @@ export interface Store {
 }
 
 /** The methods of a store that only read. */
-export type StoreQuestions = Pick<Store, 'description' | 'find' | 'history' | 'settings' | 'close'>
+export type StoreQuestions = Pick<
+  Store,
+  'description' | 'find' | 'history' | 'end' | 'refusals' | 'settings' | 'close'
+>

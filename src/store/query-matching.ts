@@ -2,8 +2,9 @@
 import type { LeaseEvent } from '../core/event.ts'
 import { isLive, isLiveState, liveDeadline, type Entry } from '../core/lease.ts'
 import { kindOf } from '../core/resource.ts'
+import type { CountedRefusal } from '../core/refusal.ts'
 import { hasPassed, type Tick } from '../core/time.ts'
-import type { EntryQuery, HistoryQuery } from '../store-port/store.ts'
+import type { EntryQuery, HistoryQuery, RefusalQuery } from '../store-port/store.ts'
 
 /** Whether a query is about entries that have ended; it then names no state of a live one. */
 export function isAboutEnded({ states, deadline }: EntryQuery): boolean {
@@ -20,6 +21,15 @@ export function matchesEntry(entry: Entry, query: EntryQuery, now: Tick): boolea
   if (deadline === undefined) return states !== undefined || ids !== undefined || isLive(entry)
   const live = liveDeadline(entry)
   return live !== null && hasPassed(live, now) === (deadline === 'passed')
+}
+
+/** Of refusals in the order of time, those that are asked for. */
+export function refusalsFor(
+  refusals: readonly CountedRefusal[],
+  query: RefusalQuery,
+): readonly CountedRefusal[] {
+  const matching = refusals.filter(({ event }) => matchesEvent(event, query))
+  return (query.newestFirst === true ? matching.toReversed() : matching).slice(0, query.limit)
 }
 
 /** But for the position, by which events are read. */

@@ -7,6 +7,7 @@
  */
 import { LeaseError } from '../core/errors.ts'
 import type { ReadSet } from '../core/realm.ts'
+import type { CountedRefusal } from '../core/refusal.ts'
 import type { SettingRow } from '../core/settings.ts'
 import type {
   Decide,
@@ -17,6 +18,7 @@ import type {
   Position,
   Pruned,
   PrunePolicy,
+  RefusalQuery,
   SettingChange,
   Store,
   StoreDescription,
@@ -26,7 +28,16 @@ import type {
 
 /** The calls that can go wrong; `description`, `follow` and `close` cannot. */
 export type FaultyMethod =
-  'transact' | 'find' | 'history' | 'end' | 'settings' | 'configure' | 'prune' | 'subscribe'
+  | 'transact'
+  | 'find'
+  | 'history'
+  | 'end'
+  | 'countRefusals'
+  | 'refusals'
+  | 'settings'
+  | 'configure'
+  | 'prune'
+  | 'subscribe'
 
 export interface StoreCall {
   readonly method: FaultyMethod
@@ -82,6 +93,14 @@ export class FaultyStore implements Store {
 
   end(): Promise<Position> {
     return this.#call('end', () => this.#store.end())
+  }
+
+  countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
+    return this.#call('countRefusals', () => this.#store.countRefusals(refusals))
+  }
+
+  refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
+    return this.#call('refusals', () => this.#store.refusals(query))
   }
 
   settings(): Promise<readonly SettingRow[]> {

@@ -7,6 +7,7 @@ import { isLive, liveDeadline, type Entry, type LeaseId } from '../core/lease.ts
 import { NOTHING, type Commit } from '../core/commit.ts'
 import type { LeaseEvent } from '../core/event.ts'
 import type { ReadSet, RealmView } from '../core/realm.ts'
+import type { CountedRefusal } from '../core/refusal.ts'
 import { overlap, realmOf } from '../core/resource.ts'
 import type {
   Attempt,
@@ -30,6 +31,7 @@ import type {
   Position,
   Pruned,
   PrunePolicy,
+  RefusalQuery,
   SettingChange,
   Store,
   StoreDescription,
@@ -265,6 +267,14 @@ export class ReferenceBackend implements Backend {
 
   async end(): Promise<Position> {
     return this.#kept.end()
+  }
+
+  async countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
+    return this.#kept.countRefusals(refusals)
+  }
+
+  async refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
+    return this.#kept.refusals(query)
   }
 
   async settings(): Promise<readonly SettingRow[]> {

@@ -13,6 +13,7 @@ import type { Behaviour, StoreHarness, TestTools } from './conformance/harness.t
 import { historyBehaviours } from './conformance/history.ts'
 import { lifeBehaviours } from './conformance/life.ts'
 import { pruneBehaviours } from './conformance/prune.ts'
+import { refusalBehaviours } from './conformance/refusals.ts'
 import { requestBehaviours } from './conformance/requests.ts'
 import { restoreBehaviours } from './conformance/restore.ts'
 import { settingBehaviours } from './conformance/settings.ts'
@@ -32,6 +33,7 @@ const CHAPTERS: Readonly<Record<string, readonly Behaviour[]>> = {
   'remembers requests': requestBehaviours,
   'finds entries': findBehaviours,
   'tells the history': historyBehaviours,
+  'counts refusals': refusalBehaviours,
   'keeps settings': settingBehaviours,
   'prunes what has ended': pruneBehaviours,
   'is rebuilt from a ledger': restoreBehaviours,

@@ -79,7 +79,8 @@ export class RevocationWatch {
   }
 
   async #start(): Promise<boolean> {
-    const [last] = await this.#options.tenure.history({ newestFirst: true, limit: 1 })
+    const question = { newestFirst: true, limit: 1, refusals: false } as const
+    const [last] = await this.#options.tenure.history(question)
     if (last === undefined || this.#closing.signal.aborted) return false
     // The watch is not part of the action that started it.
     this.#running = runOutsideScopes(() => this.#run(last.position)).finally(

@@ -273,7 +273,8 @@ describe('several at once, of which one was transferred to the requester', () =>
     const why = { kind: 'held', notWaiting: 'own_transfer', blockers: [{ leaseId: id(70) }] }
     const refused = several([share], asked)
     expect(refused.outcome).toMatchObject(why)
-    expect(refused.events.map((event) => event.type)).toEqual(Array(3).fill('lease.denied'))
+    expect(refused.events).toEqual([])
+    expect(refused.refusals.map((event) => event.type)).toEqual(Array(3).fill('lease.denied'))
     const claims = several([share, ...waiting], claimed)
     expect(claims.outcome).toMatchObject(why)
     expect(claims.events.map((event) => event.type)).toEqual(Array(3).fill('lease.failed'))

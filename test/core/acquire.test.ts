@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { decide } from '../../src/core/decide.ts'
 import type { Acquire } from '../../src/core/command.ts'
+import { commitOf, NOTHING } from '../../src/core/commit.ts'
 import type { Entry, Lease } from '../../src/core/lease.ts'
 import { TICKETS_PER_REALM_MAX } from '../../src/core/limits.ts'
 import { DEFAULT_SETTINGS, type Settings } from '../../src/core/settings.ts'
@@ -352,9 +353,11 @@ describe('an acquire that waits', () => {
 })
 
 describe('a refused acquire', () => {
-  it('is written into the history with who stood in the way', () => {
-    const decision = decide(view([lease()]), acquire(), nowAt(1))
-    expect(decision.events).toMatchObject([
+  it('is counted with who stood in the way, and changes nothing', () => {
+    const before = view([lease()])
+    const decision = decide(before, acquire(), nowAt(1))
+    expect(commitOf(before, decision)).toBe(NOTHING)
+    expect(decision.refusals).toMatchObject([
       {
         ...{ type: 'lease.denied', before: null, after: 'failed', reason: 'held by ada' },
         ticket: { state: 'failed', failure: 'denied', holder: 'cyd' },

@@ -298,8 +298,11 @@ export function claimAll(members: readonly Partial<ClaimOffer>[]): ClaimAll {
 }
 
 /** The events of a decision as `type of id`, in order. */
-export function told(decision: Decision<unknown>): readonly string[] {
-  return decision.events.map((event) => `${event.type} ${Number(event.leaseId.slice(-12))}`)
+/** What a decision wrote down, and then what it refused. */
+export function told({ events, refusals }: Decision<unknown>): readonly string[] {
+  return [...events, ...refusals].map(
+    (event) => `${event.type} ${Number(event.leaseId.slice(-12))}`,
+  )
 }
 
 export function typesOf(decision: Decision<unknown>): readonly LeaseEventType[] {

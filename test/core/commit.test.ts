@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { commitOf } from '../../src/core/commit.ts'
+import { commitOf, NOTHING } from '../../src/core/commit.ts'
 import type { Command } from '../../src/core/command.ts'
 import { decide } from '../../src/core/decide.ts'
 import type { Entry } from '../../src/core/lease.ts'
@@ -35,6 +35,7 @@ describe('a commit', () => {
       commitOf(view(), {
         outcome: null,
         events: [],
+        refusals: [],
         entries: new Map(),
         wakes: [],
         validUntilUs: null,
@@ -149,11 +150,17 @@ describe('where no history is kept', () => {
   it.each<[string, readonly Entry[], Command]>([
     ['a released lease', [lease()], release()],
     ['a failed ticket', [lease({ id: id(7) }), ticket()], withdraw()],
-    ['a refused request', [lease()], acquire()],
   ])('%s leaves nothing behind', (_, entries, command) => {
     const { changes, events } = committed(entries, command, NO_HISTORY)
     expect(changes.map((change) => change.after)).toEqual([null])
     expect(events).toEqual([])
+  })
+
+  it('a refused request leaves nothing behind, and is not counted', () => {
+    const before = view([lease()], { settings: NO_HISTORY })
+    const decision = decide(before, acquire(), nowAt(1))
+    expect(commitOf(before, decision)).toBe(NOTHING)
+    expect(decision.refusals).toEqual([])
   })
 
   it('a request id outlives its lease, and so does the id of the lease', () => {

@@ -180,7 +180,7 @@ const OWN: { readonly [Type in LeaseEventType]: Arbitraries<Own<Type>> } = {
   'lease.offered': { fence, deadline: tick },
   'lease.waiting': { deadline: tick },
   'lease.failed': { failure, cycle: fc.option(cycle) },
-  'lease.denied': { ticket },
+  'lease.denied': { ticket: fc.option(ticket) },
   'lease.accounted': { change },
   'lease.updated': { metadata: fc.option(fc.constantFrom({}, { a: 1 })) },
   'lease.trespassed': { by: word, target: resource },
@@ -199,6 +199,7 @@ function consistent(event: LeaseEvent): LeaseEvent {
     return { ...event, lease: { ...event.lease, id: leaseId, resource: at } }
   }
   if (event.type !== 'lease.queued' && event.type !== 'lease.denied') return event
+  if (event.ticket === null) return event
   return { ...event, ticket: { ...event.ticket, id: leaseId, resource: at, offer: null } }
 }
 

@@ -57,7 +57,7 @@ const GAMES: readonly Game[] = [
       ...['acquire expired', 'acquire granted', 'acquire held', 'acquire queued'],
       ...['acquire terminal', 'claim dropped', 'claim expired', 'claim granted', 'claim queued'],
       ...['claim terminal', 'release expired', 'release not_found', 'release released'],
-      ...['release terminal', 'renew expired', 'renew not_found', 'renew renewed'],
+      ...['renew expired', 'renew not_found', 'renew renewed'],
       ...['renew terminal', 'revoke expired', 'revoke not_found', 'revoke revoked'],
       'revoke terminal',
     ],

@@ -242,14 +242,20 @@ describe('the doings of agents', () => {
 })
 
 describe('a file lease', () => {
-  it('is not renewed to end sooner, and a refused renewal leaves it and its history as they were', async () => {
+  it('is not renewed to end sooner, and a refused renewal leaves it as it was and a failed row in its history', async () => {
     const { api, files } = stillBench()
     const request = { filePath: FILE, agentId: 'agent-1', ttlSeconds: 60, maxRenewals: 5 }
     const lease = granted(await files.acquireLease(request))
     const shorter = { leaseId: lease.id, agentId: 'agent-1', newTtlSeconds: 30 }
     expect(refusal(await files.renewLease(shorter)).error.code).toBe('RENEWAL_DOES_NOT_EXTEND')
     expect(await files.getLease(lease.id)).toEqual(lease)
-    expect(await api.history({ id: lease.id })).toHaveLength(1)
+    await files.renewLease(shorter)
+    const history = await api.history({ id: lease.id })
+    expect(history.map(({ event, count }) => [event.type, event.reason, count])).toEqual([
+      ['lease.issued', null, undefined],
+      ['lease.denied', 'renewal refused: it would not extend the lease', 2],
+    ])
+    expect(await api.history({ id: lease.id, refusals: false })).toHaveLength(1)
   })
 
   it('is all that the file guard asks for, and a later one locks it out', async () => {

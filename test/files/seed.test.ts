@@ -91,7 +91,7 @@ describe('unit tests', () => {
   })
 
   it('test_lease_status_transitions: each end is final, and waiting is a state of its own', async () => {
-    const { files, runtime } = stillBench()
+    const { api, files, runtime } = stillBench()
     const status = async (id: string): Promise<string | undefined> =>
       (await files.getLease(id))?.status
     const acquire = async (agentId: string): Promise<string> =>
@@ -115,10 +115,17 @@ describe('unit tests', () => {
     const revoked = await acquire('agent-3')
     expect(await status(expired)).toBe('expired')
 
-    const denied = await files.acquireLease({ filePath: FILE, agentId: 'agent-4' })
-    const failed = await files.getAgentLeases('agent-4', { status: 'failed' })
+    const tooLong = files.acquireLease({
+      ...{ filePath: FILE, agentId: 'agent-4', blocking: true, timeoutMs: 1_000 },
+    })
+    await runtime.advance(1_001)
+    expect((await tooLong).success).toBe(false)
+    expect(await files.getAgentLeases('agent-4', { status: 'failed' })).toHaveLength(1)
+    const denied = await files.acquireLease({ filePath: FILE, agentId: 'agent-5' })
     expect(denied.success).toBe(false)
-    expect(failed).toHaveLength(1)
+    expect(await api.history({ holder: 'agent-5' })).toMatchObject([
+      { event: { type: 'lease.denied', after: 'failed', reason: 'held by agent-3' }, count: 1 },
+    ])
 
     expect(await files.forceReleaseAgentLeases('agent-3')).toBe(1)
     expect(await status(revoked)).toBe('revoked')

@@ -53,8 +53,7 @@ export const SERVER_DEFECTS: readonly KnownDefect[] = [
     says: /although nothing live stood in its way/,
     store: 'optimistic',
     defect: notComparing((attempt, views) => {
-      const { events } = attempt
-      const isRefusal = events.length > 0 && events.every(({ type }) => type === 'lease.denied')
+      const isRefusal = attempt.writes.length === 0
       return isRefusal ? withPlaces(attempt, views, seeingAll) : attempt
     }),
   },
@@ -129,6 +128,8 @@ function withAttempt(backend: Backend, by: AttemptBy): Backend {
     find: (query) => backend.find(query),
     history: (query) => backend.history(query),
     end: () => backend.end(),
+    countRefusals: (refusals) => backend.countRefusals(refusals),
+    refusals: (query) => backend.refusals(query),
     settings: () => backend.settings(),
     configure: (change) => backend.configure(change),
     prune: (policy) => backend.prune(policy),

@@ -1,4 +1,5 @@
-/** `tenure history`: the ledger, oldest first, and of a long one its end. */
+/** `tenure history`: the ledger and what was refused beside it, oldest first, and of much its end. */
+import type { LeaseEvent } from '../../core/event.ts'
 import { QUESTIONS } from '../../protocol/questions.ts'
 import { textOption } from '../arguments.ts'
 import { defineCommand, type CliCommand } from '../command.ts'
@@ -12,6 +13,10 @@ import { given, withQuestions } from '../store-access.ts'
 const LIMIT_DEFAULT = 100
 
 const { id, limit } = QUESTIONS.history.fields
+
+function counted(event: LeaseEvent, count: number): LeaseEvent {
+  return { ...event, reason: `${event.reason ?? '-'} (${count} times)` }
+}
 
 export const history: CliCommand = defineCommand({
   positionals: [{ name: 'RESOURCE', help: 'only of this resource', optional: true }],
@@ -51,11 +56,11 @@ export const history: CliCommand = defineCommand({
     const newest = await withQuestions(identity, async (questions) =>
       questions.history({ ...filter, limit: rows, newestFirst: true }),
     )
-    const entries = newest.toReversed()
+    const entries = newest.slice(0, rows).toReversed()
     printer.answer(entries, () => {
       if (entries.length === 0) return 'no events'
       return eventTable(
-        entries.map(({ event }) => event),
+        entries.map(({ event, count = 1 }) => (count === 1 ? event : counted(event, count))),
         printer.paint,
       )
     })

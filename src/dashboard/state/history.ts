@@ -40,7 +40,12 @@ export async function readHistory(
   let untilMs = toMs
   for (let page = 0; page < pagesMax; page += 1) {
     const query = { resource, holder, fromMs, toMs: untilMs, types: types?.join(',') }
-    const path = pathWith('/v1/events', { ...query, newestFirst: true, limit: PAGE_ROWS })
+    const path = pathWith('/v1/events', {
+      ...query,
+      newestFirst: true,
+      limit: PAGE_ROWS,
+      refusals: false,
+    })
     const { events } = readEventPage(await calls.json(path, { signal }))
     const before = rows.size
     for (const row of events) rows.set(row.position, row)

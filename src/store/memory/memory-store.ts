@@ -4,6 +4,7 @@
  */
 import { closedError } from '../../core/errors.ts'
 import { recordedEvents, type Commit } from '../../core/commit.ts'
+import { RefusalTable, type CountedRefusal } from '../../core/refusal.ts'
 import type { LeaseEvent } from '../../core/event.ts'
 import { isLive, isWaiting, type Entry, type LeaseId } from '../../core/lease.ts'
 import type { ReadSet, PriorEffect, RealmView } from '../../core/realm.ts'
@@ -31,6 +32,7 @@ import type {
   Position,
   Pruned,
   PrunePolicy,
+  RefusalQuery,
   SettingChange,
   Store,
   StoreDescription,
@@ -40,7 +42,7 @@ import type {
 import { advance, nowOf, readTicks, type ClockState } from '../embedded-clock.ts'
 import { LazyView } from '../lazy-view.ts'
 import { LiveIndex } from '../live-index.ts'
-import { isAboutEnded, matchesEntry, matchesEvent } from '../query-matching.ts'
+import { isAboutEnded, matchesEntry, matchesEvent, refusalsFor } from '../query-matching.ts'
 import { Subscribers } from '../subscribers.ts'
 
 export interface MemoryStoreOptions {
@@ -71,6 +73,7 @@ export class MemoryStore implements Store {
   readonly #tickets = new Map<string, Set<LeaseId>>()
   readonly #requests = new Map<string, KeptRequest>()
   readonly #epochs = new Map<Resource, number>()
+  readonly #refusals = new RefusalTable()
   readonly #settings = new Map<string, SettingRow>()
   readonly #subscribers = new Subscribers()
   #ledger: KeptEvent[] = []
@@ -143,6 +146,16 @@ export class MemoryStore implements Store {
     return String(this.#sequence)
   }
 
+  async countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
+    this.#refuseIfClosed()
+    this.#refusals.add(refusals)
+  }
+
+  async refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
+    this.#refuseIfClosed()
+    return refusalsFor(this.#refusals.inOrder(), query)
+  }
+
   async settings(): Promise<readonly SettingRow[]> {
     this.#refuseIfClosed()
     return [...this.#settings.values()]
@@ -163,6 +176,7 @@ export class MemoryStore implements Store {
       policy.nowMs,
     )
     const cut = boundedCut(policy, this.#pruneClock)
+    this.#refusals.removeBefore(cut.endedBeforeMs)
     const ended = [...this.#ended.values()].filter((entry) => mayBePruned(entry, cut))
     const gone = new Set(ended.slice(0, policy.batch).map((entry) => entry.id))
     for (const id of gone) {

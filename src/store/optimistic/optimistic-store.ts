@@ -10,6 +10,7 @@ import { queueMicrotask } from '../../runtime/system-runtime.ts'
 import { closedError, isLeaseError, LeaseError } from '../../core/errors.ts'
 import type { Entry, LeaseId } from '../../core/lease.ts'
 import type { ReadSet, Wake } from '../../core/realm.ts'
+import type { CountedRefusal } from '../../core/refusal.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
 import { afterTurn } from '../../runtime/after-turn.ts'
@@ -24,6 +25,7 @@ import type {
   Position,
   Pruned,
   PrunePolicy,
+  RefusalQuery,
   SettingChange,
   Store,
   StoreDescription,
@@ -192,6 +194,16 @@ export class OptimisticStore implements Store {
   async end(): Promise<Position> {
     this.#refuseIfClosed()
     return this.#backend.end()
+  }
+
+  async countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
+    this.#refuseIfClosed()
+    return this.#backend.countRefusals(refusals)
+  }
+
+  async refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
+    this.#refuseIfClosed()
+    return this.#backend.refusals(query)
   }
 
   async settings(): Promise<readonly SettingRow[]> {

@@ -6,6 +6,7 @@
  */
 import { closedError } from '../../core/errors.ts'
 import type { Entry } from '../../core/lease.ts'
+import type { CountedRefusal } from '../../core/refusal.ts'
 import { boundedCut, firstPruneClock, nextPruneClock } from '../../core/retention.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import { RepeatedFault } from '../../runtime/diagnostics.ts'
@@ -17,6 +18,7 @@ import type {
   Position,
   Pruned,
   PrunePolicy,
+  RefusalQuery,
   SettingChange,
   StoreDescription,
   Unsubscribe,
@@ -49,6 +51,13 @@ import {
   LEDGER_END,
   stretchesOf,
 } from './postgres-reader.ts'
+import {
+  countStatement,
+  MAKE_ROOM,
+  refusalIn,
+  refusalsStatement,
+  REMOVE_OLD,
+} from './postgres-refusals.ts'
 import { numberOf } from './postgres-schema.ts'
 
 export interface PostgresBackendOptions {
@@ -184,6 +193,15 @@ export class PostgresBackend implements Backend {
     return row?.[0] ?? '0'
   }
 
+  async countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
+    await this.#call(countStatement(refusals, this.#number))
+    await this.#call({ text: MAKE_ROOM, values: [String(this.#number)], writes: true })
+  }
+
+  async refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
+    return (await this.#call(refusalsStatement(query, this.#number))).map(refusalIn)
+  }
+
   async settings(): Promise<readonly SettingRow[]> {
     const values = [String(this.#number)]
     const statement = { text: SETTINGS, values, name: 'tenure_settings_v9' }
@@ -220,6 +238,8 @@ export class PostgresBackend implements Backend {
       await this.#call({ text: WRITE_PRUNE_CLOCK, values, writes: true })
     }
     const { endedBeforeMs, nowMs } = boundedCut(asked, clock)
+    const old = [number, String(endedBeforeMs)]
+    await this.#call({ text: REMOVE_OLD, values: old, writes: true })
     const values = [number, ...[endedBeforeMs, nowMs, batch].map(String), this.#walkedTo]
     const statement = { text: CALL_PRUNE, values, writes: true }
     const [row = []] = await this.#call(statement)

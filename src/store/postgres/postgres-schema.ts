@@ -12,6 +12,7 @@ import { OWN_ID } from './postgres-columns.ts'
 import { convertBatch, refuseWhileHeld } from './postgres-conversion.ts'
 import { ATTEMPT_FUNCTIONS } from './postgres-functions.ts'
 import { PRUNE_FUNCTIONS } from './postgres-prune-functions.ts'
+import { REFUSALS_TABLE } from './postgres-refusals.ts'
 
 const NAMESPACES = `
 CREATE TABLE tenure.namespaces (
@@ -178,9 +179,10 @@ BEGIN
 END $$;
 DROP TABLE tenure.old_leases, tenure.old_ledger;`
 
-/** The tables are of version 9; a store may be used when the rows are as well. */
+/** The tables are of version 9; when the rows are as well they are of version 10. Version 11 has the table of refusals. */
 const VERSION_OF_TABLES = 9
-export const SCHEMA_VERSION = 10
+const VERSION_OF_ROWS = 10
+export const SCHEMA_VERSION = 11
 
 /** The key of the advisory lock under which the schema is made; "tenure" in ASCII. */
 const MIGRATION_LOCK = '0x74656e757265'
@@ -225,15 +227,20 @@ async function step(
   found: number,
 ): Promise<void> {
   if (found === 0) {
-    await connection.run([CREATE, NAMESPACES, LIVE_LEASES, LEDGER, FUNCTIONS].join('\n'))
-    await noteVersion(connection, SCHEMA_VERSION, 'live leases and ledger')
+    await connection.run(
+      [CREATE, NAMESPACES, LIVE_LEASES, LEDGER, FUNCTIONS, REFUSALS_TABLE].join('\n'),
+    )
+    await noteVersion(connection, SCHEMA_VERSION, 'live leases, ledger and refusals')
   } else if (found < VERSION_OF_TABLES) {
     if (!isForced) await refuseWhileHeld(connection, url)
     await connection.run([TAKE_AWAY_OLD_LAYOUT, FUNCTIONS].join('\n'))
     await noteVersion(connection, VERSION_OF_TABLES, 'live leases and ledger: tables')
-  } else if (found < SCHEMA_VERSION && !(await convertBatch(connection))) {
+  } else if (found === VERSION_OF_TABLES && !(await convertBatch(connection))) {
     await connection.run(REMOVE_OLD_LAYOUT)
-    await noteVersion(connection, SCHEMA_VERSION, 'live leases and ledger: rows')
+    await noteVersion(connection, VERSION_OF_ROWS, 'live leases and ledger: rows')
+  } else if (found === VERSION_OF_ROWS) {
+    await connection.run(REFUSALS_TABLE)
+    await noteVersion(connection, SCHEMA_VERSION, 'refusals')
   }
 }
 

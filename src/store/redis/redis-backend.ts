@@ -4,6 +4,7 @@
  */
 import { invalid, isLeaseError } from '../../core/errors.ts'
 import type { ReadSet } from '../../core/realm.ts'
+import type { CountedRefusal } from '../../core/refusal.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import { pairsOf } from '../../drivers/redis-driver.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
@@ -14,6 +15,7 @@ import type {
   Position,
   Pruned,
   PrunePolicy,
+  RefusalQuery,
   SettingChange,
   StoreDescription,
   Unsubscribe,
@@ -36,6 +38,7 @@ import type { RedisNamespace } from './redis-namespace.ts'
 import { pruneNamespace } from './redis-pruner.ts'
 import { RedisReader } from './redis-reader.ts'
 import { CLOCK_DOMAIN } from './redis-records.ts'
+import { RedisRefusals } from './redis-refusals.ts'
 import { CONFIGURE_SCRIPT, COPY_SETTINGS_SCRIPT } from './redis-scripts.ts'
 
 export interface RedisBackendOptions {
@@ -56,6 +59,7 @@ export class RedisBackend implements Backend {
   readonly #options: RedisBackendOptions
   readonly #namespace: RedisNamespace
   readonly #reader: RedisReader
+  readonly #refusals: RedisRefusals
   /** What this process is called in what it publishes. */
   readonly #sender: string
   readonly #listener: ChannelListener
@@ -66,6 +70,7 @@ export class RedisBackend implements Backend {
     this.#namespace = namespace
     this.description = options.description
     this.#reader = new RedisReader(namespace)
+    this.#refusals = new RedisRefusals(namespace)
     this.#sender = runtime.uuid()
     this.#listener = redisListener({ driver: namespace.calls.driver, runtime, callMs })
   }
@@ -153,6 +158,14 @@ export class RedisBackend implements Backend {
 
   end(): Promise<Position> {
     return this.#reader.end()
+  }
+
+  countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
+    return this.#refusals.count(refusals)
+  }
+
+  refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
+    return this.#refusals.find(query)
   }
 
   async settings(): Promise<readonly SettingRow[]> {

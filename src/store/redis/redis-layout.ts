@@ -15,6 +15,7 @@
  *     h:HOLDER       set of live ids; s:SESSION the same
  *     marks:DAY      hash: what request ids have done of which the ledger does not tell; months:MONTH for long TTLs
  *     settings       hash
+ *     refusals       hash: by resource, holder and reason what was refused; refused the same keys in a sorted set, by time
  *     pruned         where pruning has got to, and by which clock
  *     e              a text where layout 4 had a hash, so that every script of that version fails before it writes
  *
@@ -27,6 +28,7 @@
  *     known    [first][ length][@[prior]]: of a lease that has ended, or was ended once, the position of its first event and
  *              how far behind it its end is; of a request the position of what it did last, left out if that is the first
  *     mark     leaseId type keepUntilMs
+ *     refusal  count lastAtMs leaseId DETAIL
  */
 export const LAYOUT_VERSION = 5
 export const KEY_PREFIX = 'tenure'

@@ -24,6 +24,7 @@ import {
   DROP_ROWS_SCRIPT,
   FORGET_SCRIPT,
   NOTE_PRUNED_SCRIPT,
+  REMOVE_REFUSALS_SCRIPT,
   TIDY_SCRIPT,
 } from './redis-scripts.ts'
 
@@ -72,6 +73,7 @@ export async function pruneNamespace(
     const ended = await pruner.forget(batch - total.leases)
     const trimmed = await pruner.trim(last, ended.leases > 0)
     await pruner.note({ ...trimmed, clock })
+    await pruner.removeRefusals()
     await pruner.tidy()
     total.leases += ended.leases
     total.events += trimmed.events
@@ -120,6 +122,10 @@ class BucketPruner {
   async note({ notBeforeMs, from, clock }: Progress): Promise<void> {
     const text = [notBeforeMs, from, clock.readingMs, clock.believedMs].join(' ')
     await this.#run(NOTE_PRUNED_SCRIPT, [text, String(2 * TTL_MS_MAX)])
+  }
+
+  async removeRefusals(): Promise<void> {
+    await this.#run(REMOVE_REFUSALS_SCRIPT, [String(this.#cut.endedBeforeMs)])
   }
 
   async forget(batch: number): Promise<{ readonly leases: number; readonly more: boolean }> {

@@ -228,6 +228,52 @@ return 1
 `,
 )
 
+const REMOVE_REFUSALS = `
+local function removeRefusals(keys)
+  send('ZREM', 'refused', keys)
+  send('HDEL', 'refusals', keys)
+end
+`
+
+/** Counts refusals. ARGV: how many rows there may be; then for each its key, how often, and the last of them as in a row. */
+export const COUNT_REFUSALS_SCRIPT: string = scriptOf(
+  'writes',
+  `${KNOW_STATE}${REMOVE_REFUSALS}
+for n = 3, #ARGV, 3 do
+  local key, last = ARGV[n], ARGV[n + 2]
+  local count, kept = match(call('HGET', P .. 'refusals', key) or '0 0', '^(%d+) (.*)$')
+  local lastAt, keptAt = tonumber(match(last, '^%d+')), tonumber(match(kept, '^%d+'))
+  if lastAt < keptAt then last, lastAt = kept, keptAt end
+  call('HSET', P .. 'refusals', key, int(count + ARGV[n + 1]) .. ' ' .. last)
+  call('ZADD', P .. 'refused', int(lastAt), key)
+end
+removeRefusals(call('ZRANGE', P .. 'refused', 0, -1 - ARGV[2]))
+return 1
+`,
+)
+
+/** Refusals by time. ARGV: command, from which to which time, how many to pass over, how many. Answers with keys and rows. */
+export const REFUSALS_SCRIPT: string = scriptOf(
+  'reads',
+  `${KNOW_STATE}
+local keys = call(ARGV[2], P .. 'refused', ARGV[3], ARGV[4], 'LIMIT', ARGV[5], ARGV[6])
+local rows, answer = fetch('refusals', keys, {}), {}
+for n, key in ipairs(keys) do
+  answer[2 * n - 1], answer[2 * n] = key, rows[key]
+end
+return answer
+`,
+)
+
+/** Forgets refusals that were the last of their kind before a time. ARGV: the time. */
+export const REMOVE_REFUSALS_SCRIPT: string = scriptOf(
+  'deletes',
+  `${KNOW_STATE}${REMOVE_REFUSALS}
+removeRefusals(call('ZRANGEBYSCORE', P .. 'refused', '-inf', '(' .. ARGV[2]))
+return 1
+`,
+)
+
 /**
  * Forgets realms where nothing is live and whose last fence and last wall time are more than a day behind the clock. Their
  * highest fence stays behind as the floor of all. ARGV: clock or '', cursor, how many. Answers with the next cursor.

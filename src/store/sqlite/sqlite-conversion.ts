@@ -158,7 +158,7 @@ function convertEvent(row: SqliteRow, { insert, readEntry, names }: EventConvers
 function domainIn(event: LeaseEvent): string | null {
   if (event.type === 'lease.issued') return event.lease.deadline.domain
   if (event.type === 'lease.queued' || event.type === 'lease.denied') {
-    return event.ticket.deadline.domain
+    return event.ticket?.deadline.domain ?? null
   }
   return 'deadline' in event ? event.deadline.domain : null
 }

@@ -311,6 +311,22 @@ CREATE VIEW leases AS
     FROM lease_history WHERE data -> '$.ended' IS NOT NULL
   );`
 
+/** Beside the ledger, and bounded. */
+const REFUSALS = `
+CREATE TABLE refusals (
+  id INTEGER PRIMARY KEY,
+  namespace TEXT NOT NULL,
+  file_path TEXT NOT NULL,
+  agent_id TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  count INTEGER NOT NULL,
+  last_at INTEGER NOT NULL,
+  lease_id TEXT NOT NULL,
+  detail TEXT NOT NULL,
+  UNIQUE (namespace, file_path, agent_id, reason)
+);
+CREATE INDEX idx_refusals_last_at ON refusals(namespace, last_at);`
+
 export const MIGRATIONS: readonly Migration[] = [
   {
     version: 1,
@@ -370,6 +386,12 @@ export const MIGRATIONS: readonly Migration[] = [
       convertRows(database)
       database.exec(LEASES_VIEW)
     },
+  },
+  {
+    version: 10,
+    name: 'create_refusals_table',
+    description: 'how often what was refused, beside the ledger',
+    sql: REFUSALS,
   },
 ]
 

@@ -4,12 +4,15 @@
  */
 import { closedError } from '../../core/errors.ts'
 import { isLiveState } from '../../core/lease.ts'
+import type { CountedRefusal } from '../../core/refusal.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type {
   EntryQuery,
   Found,
   HistoryQuery,
   LedgerEntry,
+  Position,
+  RefusalQuery,
   StoreDescription,
   StoreQuestions,
 } from '../../store-port/store.ts'
@@ -71,6 +74,16 @@ export class SqliteQuestions implements StoreQuestions {
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
     const ledger = await this.#loadLedger()
     return this.read(() => ledger.read(query))
+  }
+
+  end(): Promise<Position> {
+    return this.read(() => String(this.state.lastSequence))
+  }
+
+  async refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
+    const { SqliteRefusals } = await import('./sqlite-refusals.ts')
+    const table = new SqliteRefusals(this.#connection.database, this.state.namespace)
+    return this.read(() => table.find(query))
   }
 
   settings(): Promise<readonly SettingRow[]> {

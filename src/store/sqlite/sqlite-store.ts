@@ -10,6 +10,7 @@ import { setImmediate } from '../../runtime/system-runtime.ts'
 import type { Commit } from '../../core/commit.ts'
 import { closedError, isLeaseError, LeaseError } from '../../core/errors.ts'
 import type { ReadSet, Wake } from '../../core/realm.ts'
+import type { CountedRefusal } from '../../core/refusal.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import { report } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
@@ -22,6 +23,7 @@ import type {
   Position,
   Pruned,
   PrunePolicy,
+  RefusalQuery,
   SettingChange,
   Store,
   StoreDescription,
@@ -46,6 +48,7 @@ import {
 import { SqliteHistory } from './sqlite-history.ts'
 import { SqliteListeners } from './sqlite-listeners.ts'
 import { SqliteQuestions } from './sqlite-questions.ts'
+import { SqliteRefusals } from './sqlite-refusals.ts'
 import { SqliteReader } from './sqlite-reader.ts'
 import type { SqliteState } from './sqlite-state.ts'
 import { SqliteWriter } from './sqlite-writer.ts'
@@ -117,6 +120,7 @@ export class SqliteStore implements Store {
   readonly #events: PendingEvents
   readonly #reader: SqliteReader
   readonly #writer: SqliteWriter
+  readonly #refusals: SqliteRefusals
   readonly #listeners: SqliteListeners
   #queue: GroupJob[] = []
   #scheduled = false
@@ -150,6 +154,7 @@ export class SqliteStore implements Store {
     this.#events = events
     this.#reader = new SqliteReader({ statements, state, finder, ledger, events })
     this.#writer = new SqliteWriter({ statements, state, events, runs: ledger.runs })
+    this.#refusals = new SqliteRefusals(database, state.namespace)
     this.#listeners = new SqliteListeners({ databasePath: connection.path, database, runtime })
     this.description = this.#questions.description
   }
@@ -174,7 +179,18 @@ export class SqliteStore implements Store {
   }
 
   end(): Promise<Position> {
-    return this.#questions.read(() => String(this.#state.lastSequence))
+    return this.#questions.end()
+  }
+
+  countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
+    return this.#enqueue(() => {
+      this.#refusals.count(refusals)
+      this.#dirty = true
+    })
+  }
+
+  refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
+    return this.#questions.refusals(query)
   }
 
   settings(): Promise<readonly SettingRow[]> {

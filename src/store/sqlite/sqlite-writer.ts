@@ -40,6 +40,7 @@ const DELETE_EVENTS = 'DELETE FROM lease_history WHERE lease_number = ? AND leas
 const DELETE_EVENT = 'DELETE FROM lease_history WHERE seq = ?'
 const PUT_EPOCH = 'INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)'
 const INSERT_REQUEST = 'INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?)'
+const DELETE_REFUSALS = 'DELETE FROM refusals WHERE namespace = ? AND last_at < ?'
 const DELETE_REQUESTS = `DELETE FROM requests WHERE id IN (
   SELECT id FROM requests WHERE keep_until < ? LIMIT ?)`
 const INSERT_CONFIG = 'INSERT INTO lease_configs VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)'
@@ -153,6 +154,7 @@ export class SqliteWriter {
     const { leases, events } = this.#pruneLeases(cut, batch)
     const superseded = this.#pruneSuperseded(cut, batch)
     const requests = this.#statements.run(DELETE_REQUESTS, cut.nowMs, batch)
+    this.#statements.run(DELETE_REFUSALS, this.#state.namespace, cut.endedBeforeMs)
     this.#removeIndex()
     const more = [leases, superseded, requests].includes(batch)
     return { leases, events: events + superseded, more }

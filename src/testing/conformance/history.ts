@@ -129,15 +129,15 @@ export const historyBehaviours: readonly Behaviour[] = [
     name: 'by holder',
     async run(stage) {
       await stage.grant({ holder: 'ada' })
-      await stage.run(stage.acquire({ holder: 'bob' }))
-      assert.deepEqual(await told(stage, { holder: 'bob' }), ['denied'])
+      await stage.queue({ holder: 'bob' })
+      assert.deepEqual(await told(stage, { holder: 'bob' }), ['queued'])
     },
   },
   {
     name: 'by type, also where two types share a word',
     async run(stage) {
       await stage.grant()
-      await stage.run(stage.acquire({ holder: 'bob' }))
+      await stage.refuseInLedger({ holder: 'bob' })
       await stage.revoke(await stage.queue({ holder: 'cyd' }))
       assert.deepEqual(await told(stage, { types: ['lease.denied'] }), ['denied'])
       assert.deepEqual(await told(stage, { types: ['lease.failed'] }), ['failed'])
@@ -210,7 +210,7 @@ async function handover(stage: Stage): Promise<void> {
 /** Lets everything happen that the ledger can tell of. */
 export async function everyType(stage: Stage): Promise<void> {
   await handover(stage)
-  await stage.run(stage.acquire({ holder: 'refused' }))
+  await stage.refuseInLedger({ holder: 'refused' })
   await stage.revoke(await stage.queue({ holder: 'cyd' }))
   await stage.revoke(await stage.grant({ resource: OTHER }))
   await stage.grant({ resource: DELAYED, lockDelayMs: 60_000 })

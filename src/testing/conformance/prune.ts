@@ -66,7 +66,7 @@ export const pruneBehaviours: readonly Behaviour[] = [
     name: 'failed attempts go as well',
     async run(stage) {
       await stage.grant({ ttlMs: 100 * AGE_MS })
-      await stage.run(stage.acquire({ holder: 'refused' }))
+      await stage.refuseInLedger({ holder: 'refused' })
       await stage.revoke(await stage.queue({ holder: 'bob' }))
       stage.clock.pass(2 * AGE_MS)
       assert.deepEqual(await prune(stage), { leases: 2, events: 3, more: false })

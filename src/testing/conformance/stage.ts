@@ -14,7 +14,7 @@ import {
   viewOf,
   type OutcomeOf,
 } from '../../core/decide.ts'
-import type { LeaseEvent } from '../../core/event.ts'
+import type { LeaseDenied, LeaseEvent } from '../../core/event.ts'
 import type { Entry, Lease, LeaseId } from '../../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../../core/limits.ts'
 import type { AcquireAllOutcome, AdvanceOutcome } from '../../core/outcome.ts'
@@ -36,6 +36,7 @@ export interface Seen<Outcome> {
   readonly outcome: Outcome
   readonly view: RealmView
   readonly now: Now
+  readonly refusals: readonly LeaseDenied[]
 }
 
 export class Stage {
@@ -177,6 +178,27 @@ export class Stage {
     return outcome.lease
   }
 
+  /** What is to be counted of a request that is refused. */
+  async refusal(command: Acquire): Promise<LeaseDenied> {
+    const { refusals, outcome } = await this.see(command)
+    const [refusal] = refusals
+    assert(refusal !== undefined, JSON.stringify(outcome))
+    return refusal
+  }
+
+  /** As earlier versions did: a refused request is an entry that has failed, and the ledger tells of it. */
+  async refuseInLedger(change: Partial<Acquire> = {}): Promise<void> {
+    const command = this.acquire(change)
+    const event = await this.refusal(command)
+    const { leaseId: id, ticket: after } = event
+    const changes = [{ id, before: undefined, after, renewal: false }]
+    await this.#store.transact(readSetsOf(command), () => {
+      const commit = { ...NOTHING, changes, events: [event] }
+      return { outcome: null, commit, validUntilUs: null }
+    })
+    this.#written?.push(event)
+  }
+
   /** Files a ticket behind the blocker. */
   async queue(change: Partial<Acquire> = {}): Promise<Acquire> {
     const command = this.acquire({ wait: { kind: 'up_to', waitMs: 60_000 }, ...change })
@@ -248,8 +270,9 @@ export function ruling<C extends Command>(command: C): Decide<Seen<OutcomeOf<C>>
     assert(views.length > 0, 'the store gave no view for the read set')
     const view = viewOf(views)
     const decision = decide(view, command, now)
-    const { outcome, validUntilUs } = decision
-    return { outcome: { outcome, view, now }, commit: commitOf(view, decision), validUntilUs }
+    const { outcome, validUntilUs, refusals } = decision
+    const seen = { outcome, view, now, refusals }
+    return { outcome: seen, commit: commitOf(view, decision), validUntilUs }
   }
 }
 

@@ -1,0 +1,76 @@
+/** The table of refusals, part of it in each bucket. core/refusal.ts says what it is for. */
+import { REFUSALS_MAX } from '../../core/limits.ts'
+import type { RecordBody } from '../../core/record.ts'
+import { compareRefusals, refusalOf, refusalRow, type CountedRefusal } from '../../core/refusal.ts'
+import type { Resource } from '../../core/resource.ts'
+import type { RefusalQuery } from '../../store-port/store.ts'
+import { refusalsFor } from '../query-matching.ts'
+import type { RedisNamespace } from './redis-namespace.ts'
+import { COUNT_REFUSALS_SCRIPT, REFUSALS_SCRIPT } from './redis-scripts.ts'
+
+const PAGE = 1_000
+
+export class RedisRefusals {
+  readonly #namespace: RedisNamespace
+
+  constructor(namespace: RedisNamespace) {
+    this.#namespace = namespace
+  }
+
+  async count(refusals: readonly CountedRefusal[]): Promise<void> {
+    const { buckets } = this.#namespace
+    const most = String(Math.ceil(REFUSALS_MAX / buckets.length))
+    await Promise.all(
+      buckets.map(async (bucket) => {
+        const some = refusals.filter(({ event }) => {
+          return this.#namespace.bucketOf(event.resource) === bucket
+        })
+        if (some.length === 0) return
+        const args = [most, ...some.flatMap(wordsOf)]
+        await this.#namespace.run(COUNT_REFUSALS_SCRIPT, args, { bucket, effect: 'writes' })
+      }),
+    )
+  }
+
+  async find(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
+    const { resource } = query
+    const buckets =
+      resource === undefined ? this.#namespace.buckets : [this.#namespace.bucketOf(resource)]
+    const parts = await Promise.all(buckets.map((bucket) => this.#findIn(bucket, query)))
+    return refusalsFor(parts.flat().toSorted(compareRefusals), query)
+  }
+
+  async #findIn(bucket: number, query: RefusalQuery): Promise<readonly CountedRefusal[]> {
+    const { fromMs = '-inf', toMs = '+inf', newestFirst, limit } = query
+    const range =
+      newestFirst === true ? ['ZREVRANGEBYSCORE', toMs, fromMs] : ['ZRANGEBYSCORE', fromMs, toMs]
+    const found: CountedRefusal[] = []
+    for (let passed = 0; ; passed += PAGE) {
+      const args = [...range, passed, PAGE].map(String)
+      const words = await this.#namespace.run(REFUSALS_SCRIPT, args, { bucket, effect: 'reads' })
+      const page = refusalsOf(words as readonly string[])
+      found.push(...refusalsFor(page, { ...query, newestFirst: false }))
+      if (found.length >= limit || page.length < PAGE) return found
+    }
+  }
+}
+
+function wordsOf(counted: CountedRefusal): readonly string[] {
+  const { resource, holder, reason, count, lastAtMs, leaseId, detail } = refusalRow(counted)
+  const key = JSON.stringify([resource, holder, reason])
+  return [key, String(count), [lastAtMs, leaseId, JSON.stringify(detail)].join(' ')]
+}
+
+function refusalsOf(words: readonly string[]): readonly CountedRefusal[] {
+  const refusals: CountedRefusal[] = []
+  for (let at = 0; at < words.length; at += 2) refusals.push(refusalIn(words[at], words[at + 1]))
+  return refusals
+}
+
+function refusalIn(key = '', row = ''): CountedRefusal {
+  const [resource, holder, reason] = JSON.parse(key) as [Resource, string, string]
+  const [count, lastAtMs, leaseId = '', ...rest] = row.split(' ')
+  const detail = JSON.parse(rest.join(' ')) as RecordBody
+  const last = { lastAtMs: Number(lastAtMs), leaseId, detail }
+  return refusalOf({ resource, holder, reason, count: Number(count), ...last })
+}
