@@ -49,37 +49,37 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
       return endLease(leaseOf(entry, event), event)
     case 'lease.revoking':
       return {
-        ...leaseOf(entry, event),
+        ...changedLease(entry, event),
         deadline: event.deadline,
         expiresAtMs: event.expiresAtMs,
         revoking: { by: event.by, reason: event.reason },
       }
     case 'lease.upgrading': {
       const { wished: upgrading, under } = event
-      const lease = { ...withoutUnder(leaseOf(entry, event)), upgrading }
+      const lease = { ...withoutUnder(changedLease(entry, event)), upgrading }
       return under === undefined ? lease : { ...lease, under }
     }
     case 'lease.upgraded':
       return {
-        ...withoutUnder(leaseOf(entry, event)),
+        ...withoutUnder(changedLease(entry, event)),
         mode: 'exclusive',
         fence: event.fence,
         upgrading: false,
       }
     case 'lease.downgraded':
-      return { ...leaseOf(entry, event), mode: 'shared' }
+      return { ...changedLease(entry, event), mode: 'shared' }
     case 'lease.updated':
-      return { ...leaseOf(entry, event), reason: event.reason, metadata: event.metadata }
+      return { ...changedLease(entry, event), reason: event.reason, metadata: event.metadata }
     case 'lease.adopted':
       return {
-        ...leaseOf(entry, event),
+        ...changedLease(entry, event),
         session: event.session,
         adopted: true,
         deadline: event.deadline,
         expiresAtMs: event.expiresAtMs,
       }
     case 'lease.accounted': {
-      const lease = leaseOf(entry, event)
+      const lease = changedLease(entry, event)
       return { ...lease, delegation: accountAfter(lease, event.change) }
     }
     case 'lease.advanced':
@@ -132,7 +132,8 @@ function endLease(
     })
   }
   const { terminatedAtMs, lockedUntil } = event
-  const ended = { ...withoutUnder(lease), terminatedAtMs, lockedUntil, upgrading: false }
+  const { changedAtMs: _changedAtMs, ...last } = withoutUnder(lease)
+  const ended = { ...last, terminatedAtMs, lockedUntil, upgrading: false }
   if (event.type === 'lease.expired') return { ...ended, state: 'expired' }
   const revoking = lease.revoking ?? { by: event.by, reason: event.reason }
   return { ...ended, state: 'revoked', revoking }
@@ -182,7 +183,10 @@ type Moving = Pick<
   | 'upgrading'
 >
 
-/** One literal: V8 takes ten times as long to copy an object of so many fields, and almost all events come by here. */
+/**
+ * One literal: V8 takes ten times as long to copy an object of so many fields, and almost all events come by here.
+ * Without `changedAtMs`: the time of a renewal or of the end is the later one.
+ */
 function leaseWith(lease: Lease, moving: Moving): Lease {
   const next: Lease = {
     id: lease.id,
@@ -225,6 +229,11 @@ function leaseWith(lease: Lease, moving: Moving): Lease {
     ...(delegation === undefined ? {} : { delegation }),
     ...(under === undefined || !moving.upgrading ? {} : { under }),
   }
+}
+
+/** A lease that the event changes without renewing or ending it. */
+function changedLease(entry: Entry | undefined, event: LeaseEvent): Lease {
+  return { ...leaseOf(entry, event), changedAtMs: event.atMs }
 }
 
 function leaseOf(entry: Entry | undefined, event: LeaseEvent): Lease {

@@ -95,6 +95,11 @@ export interface Lease extends Claim {
   readonly adopted: boolean
   /** The next epoch of the workflow that this lease is of; 0 for any other resource. */
   readonly epoch: number
+  /**
+   * When it was changed in any other way than by a renewal, its end or an epoch, where that came last: wall time, for people.
+   * Absent otherwise, and where an earlier version made the change.
+   */
+  readonly changedAtMs?: number
 }
 
 export interface Revoking {
@@ -218,6 +223,8 @@ export interface LeaseInfo extends Partial<DelegatedFacts> {
   readonly createdAtMs: number
   readonly grantedAtMs: number | null
   readonly renewedAtMs: number | null
+  /** When it was upgraded, downgraded, described anew, … since its last renewal; absent: not at all. */
+  readonly changedAtMs?: number
   readonly expiresAtMs: number | null
   readonly terminatedAtMs: number | null
   readonly deadline: Tick | null
@@ -302,9 +309,10 @@ function describeLease(lease: Lease, now: Now): LeaseInfo {
     reason: lease.reason,
     metadata: lease.metadata,
   }
-  const { delegation } = lease
   // Not as a part of the literal: that would take V8 ten times as long for every lease.
-  return delegation === undefined ? info : withDelegation(info, delegation)
+  const { delegation, changedAtMs } = lease
+  const told = changedAtMs === undefined ? info : { ...info, changedAtMs }
+  return delegation === undefined ? told : withDelegation(told, delegation)
 }
 
 function describeTicket(ticket: Ticket, now: Now): LeaseInfo {

@@ -108,6 +108,7 @@ interface LeaseBody extends ClaimBody {
   upgrading?: true
   unadopted?: true
   epoch?: number
+  changedAtMs?: number
 }
 
 interface TicketBody extends ClaimBody {
@@ -205,6 +206,7 @@ function leaseBody(lease: Lease, form: BodyForm): LeaseBody {
   if (lease.upgrading) body.upgrading = true
   if (!lease.adopted) body.unadopted = true
   if (lease.epoch !== 0) body.epoch = lease.epoch
+  if (lease.changedAtMs !== undefined) body.changedAtMs = lease.changedAtMs
   return body
 }
 
@@ -278,7 +280,7 @@ function leaseOf(
   const { domain } = form
   const { ttlMs, grantedAtMs = body.createdAtMs } = body
   const deadline = deadlineOf(keys, body, domain)
-  return Object.assign(claimOf(keys, body), {
+  const lease = Object.assign(claimOf(keys, body), {
     kind: 'lease' as const,
     state: keys.state,
     fence: keys.fence,
@@ -296,6 +298,8 @@ function leaseOf(
     adopted: body.unadopted !== true,
     epoch: body.epoch ?? 0,
   })
+  const { changedAtMs } = body
+  return changedAtMs === undefined ? lease : Object.assign(lease, { changedAtMs })
 }
 
 function ticketOf(

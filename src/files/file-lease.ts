@@ -66,7 +66,8 @@ export function fileLeaseOf(info: LeaseInfo): FileLease {
 }
 
 function lastChangeMs(info: LeaseInfo): number {
-  return info.terminatedAtMs ?? info.renewedAtMs ?? info.grantedAtMs ?? info.createdAtMs
+  const { terminatedAtMs, changedAtMs, renewedAtMs, grantedAtMs, createdAtMs } = info
+  return terminatedAtMs ?? changedAtMs ?? renewedAtMs ?? grantedAtMs ?? createdAtMs
 }
 
 /** The blocking lease if there is one, else the first waiter. */

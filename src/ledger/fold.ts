@@ -3,7 +3,7 @@
  * the core's `evolve`, so a difference means that an event was lost, repeated, reordered or changed.
  *
  * What the ledger does not tell is not compared: when a waiter was last heard of, and, for leases whose renewals are
- * not recorded, what a renewal changes. Leases that retention has removed are in neither.
+ * not recorded, what a renewal changes. Nor is `changedAtMs`, which leases that an earlier version changed do not have. Leases that retention has removed are in neither.
  */
 import type { LeaseEvent } from '../core/event.ts'
 import { evolveEntry } from '../core/evolve.ts'
@@ -56,18 +56,19 @@ type ByRenewal = 'deadline' | 'expiresAtMs' | 'renewedAtMs' | 'renewals' | 'ttlM
 function toldPart(
   entry: Entry,
   recordsRenewals: (resource: Resource) => boolean,
-): Omit<Ticket, 'deadline' | 'under'> | Lease | Omit<Lease, ByRenewal> {
+): Omit<Ticket, 'deadline' | 'under'> | Omit<Lease, 'changedAtMs' | ByRenewal> {
   if (entry.kind === 'ticket') {
     const { deadline: _deadline, under: _under, ...told } = entry
     return told
   }
-  if (recordsRenewals(entry.resource)) return entry
+  const { changedAtMs: _changedAtMs, ...lease } = entry
+  if (recordsRenewals(entry.resource)) return lease
   const {
     deadline: _deadline,
     expiresAtMs: _expiresAtMs,
     renewedAtMs: _renewedAtMs,
     ...rest
-  } = entry
+  } = lease
   const { renewals: _renewals, ttlMs: _ttlMs, ...told } = rest
   return told
 }

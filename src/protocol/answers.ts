@@ -183,6 +183,7 @@ export const LEASE_INFO: Shape<LeaseInfo> = described<LeaseInfo>({
   createdAtMs: required(AT_MS, 'When it was asked for'),
   grantedAtMs: required(nullable(AT_MS), 'When it was granted'),
   renewedAtMs: required(nullable(AT_MS), 'When it was renewed last'),
+  changedAtMs: optional(AT_MS, 'When it was changed otherwise since; absent: not at all'),
   expiresAtMs: required(nullable(AT_MS), 'When it expires, for people: the deadline decides'),
   terminatedAtMs: required(nullable(AT_MS), 'When it ended'),
   deadline: required(nullable(TICK), 'The tick of the store’s clock that decides'),

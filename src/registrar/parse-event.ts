@@ -161,7 +161,8 @@ const CLAIM: Shape<Required<Claim>> = {
   under: optional(under),
 }
 
-const LEASE: Shape<Required<Lease>> = {
+/** As it was issued: nothing has changed it yet. */
+const LEASE: Shape<Required<Omit<Lease, 'changedAtMs'>>> = {
   ...CLAIM,
   kind: oneOf(['lease']),
   state: oneOf(['active']),

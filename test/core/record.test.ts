@@ -94,7 +94,7 @@ const CLAIM: Arbitraries<Omit<Claim, 'delegation' | 'under'>> = {
 }
 const RARE = { delegation, under }
 
-const LEASE: Arbitraries<Omit<Lease, 'delegation' | 'under'>> = {
+const LEASE: Arbitraries<Omit<Lease, 'delegation' | 'under' | 'changedAtMs'>> = {
   ...CLAIM,
   kind: fc.constant('lease'),
   state: fc.constantFrom<LeaseState>('active', 'released', 'expired', 'revoked'),
@@ -135,7 +135,7 @@ function partly<Value extends object>(required: object, optional: object): fc.Ar
   }) as unknown as fc.Arbitrary<Value>
 }
 
-const lease = partly<Lease>(LEASE, RARE)
+const lease = partly<Lease>(LEASE, { ...RARE, changedAtMs: wallMs })
 const ticket = partly<Ticket>(TICKET, RARE)
 const entry: fc.Arbitrary<Entry> = fc.oneof(lease, ticket)
 

@@ -6,6 +6,7 @@ import type { LeaseEventType } from '../../src/core/event.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { guard } from '../../src/guard/index.ts'
 import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
+import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { granted, queued, refusal, sqliteBench, stillBench, temporaryDirectory } from './harness.ts'
 
 const DIRECTORY = '/repo/src'
@@ -256,6 +257,34 @@ describe('a file lease', () => {
       ['lease.denied', 'renewal refused: it would not extend the lease', 2],
     ])
     expect(await api.history({ id: lease.id, refusals: false })).toHaveLength(1)
+  })
+
+  it('was updated when it last changed, whatever the change, in the table of the design as well', async () => {
+    const clock = new FakeRuntime()
+    const database = path.join(temporaryDirectory(), 'leases.db')
+    const { api, files } = await sqliteBench(database, clock.ticks)
+    const request = { filePath: FILE, agentId: 'agent-1', mode: 'shared', ttlSeconds: 60 } as const
+    const { id } = granted(await files.acquireLease(request))
+    const own = { leaseId: id, agentId: 'agent-1' }
+    const Driver = await loadSqlite()
+    const raw = new Driver(database)
+    const rowOf = raw.prepare('SELECT updated_at FROM leases WHERE id = ?')
+    const changes: Readonly<Record<string, () => Promise<unknown>>> = {
+      upgrade: () => files.upgradeLease(own),
+      renewal: () => files.renewLease(own),
+      downgrade: () => files.downgradeLease(own),
+      'new reason': () => api.update({ id, holder: 'agent-1', reason: 'renaming' }),
+      'demand to finish': () => api.revoke({ id, by: 'ops', reason: null, graceMs: 30_000 }),
+      release: () => files.releaseLease(own),
+    }
+    for (const [name, change] of Object.entries(changes)) {
+      clock.stall(1_000)
+      await change()
+      const atMs = clock.wallMs()
+      expect([name, (await files.getLease(id))?.updatedAt]).toEqual([name, atMs])
+      expect([name, rowOf.get(id)]).toEqual([name, { updated_at: atMs }])
+    }
+    raw.close()
   })
 
   it('is all that the file guard asks for, and a later one locks it out', async () => {

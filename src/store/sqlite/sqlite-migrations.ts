@@ -284,8 +284,7 @@ function caseOf(side: 0 | 1): string {
 
 /** For people with SQL; nothing inside reads it. */
 const LEASES_VIEW = `
-DROP TABLE old_leases;
-DROP TABLE old_history;
+DROP VIEW IF EXISTS leases;
 CREATE VIEW leases AS
   SELECT id, file_path, agent_id, body ->> '$.createdAtMs' AS created_at,
     CASE WHEN status = 'pending' THEN body ->> '$.createdAtMs' ELSE ifnull(body ->> '$.expiresAtMs',
@@ -294,8 +293,8 @@ CREATE VIEW leases AS
     (body ->> '$.ttlMs' + 999) / 1000 AS ttl_seconds, status,
     ifnull(body ->> '$.renewals', 0) AS renewal_count,
     ifnull(body ->> '$.maxRenewals', -1) AS max_renewals,
-    ifnull(body ->> '$.terminatedAtMs', ifnull(body ->> '$.renewedAtMs',
-      ifnull(body ->> '$.grantedAtMs', body ->> '$.createdAtMs'))) AS updated_at,
+    coalesce(body ->> '$.terminatedAtMs', body ->> '$.changedAtMs', body ->> '$.renewedAtMs',
+      body ->> '$.grantedAtMs', body ->> '$.createdAtMs') AS updated_at,
     namespace, session, ifnull(body ->> '$.mode', 'exclusive') AS mode, extent, fence,
     body ->> '$.ttlMs' AS ttl_ms, body ->> '$.terminatedAtMs' AS terminated_at,
     body ->> '$.releaseReason' AS release_reason, body ->> '$.reason' AS reason,
@@ -384,7 +383,7 @@ export const MIGRATIONS: readonly Migration[] = [
     convert(database, circumstances) {
       if (!circumstances.isForced) refuseWhileHeld(database, circumstances)
       convertRows(database)
-      database.exec(LEASES_VIEW)
+      database.exec('DROP TABLE old_leases; DROP TABLE old_history;')
     },
   },
   {
@@ -392,6 +391,12 @@ export const MIGRATIONS: readonly Migration[] = [
     name: 'create_refusals_table',
     description: 'how often what was refused, beside the ledger',
     sql: REFUSALS,
+  },
+  {
+    version: 11,
+    name: 'create_leases_view',
+    description: 'leases for people, whose updated_at is the last change of whatever kind',
+    sql: LEASES_VIEW,
   },
 ]
 

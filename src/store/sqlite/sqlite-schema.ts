@@ -9,7 +9,7 @@ import type { SqliteDatabase } from '../../drivers/sqlite-driver.ts'
 import { NAMESPACES_MAX } from './sqlite-columns.ts'
 
 /** The newest version of the tables that this program knows: as many migrations as there are. */
-export const SCHEMA_VERSION = 10
+export const SCHEMA_VERSION = 11
 
 export const MIGRATION_TABLE: string = `
 CREATE TABLE IF NOT EXISTS migrations (

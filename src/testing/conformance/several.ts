@@ -37,11 +37,14 @@ export const severalBehaviours: readonly Behaviour[] = [
       const reader = await stage.grant({ holder: 'bob', mode: 'shared', slots: 2 })
       const place = { resource: lease.resource, extent: lease.extent, holder: 'ada' }
       await stage.run({ kind: 'upgrade', leaseId: lease.id, ...place, mayWait: true })
-      assert.deepEqual(await stage.kept(lease.id), { ...lease, upgrading: true })
+      const upgrading = (await stage.events()).at(-1)
+      const waits = { ...lease, upgrading: true, changedAtMs: upgrading?.atMs }
+      assert.deepEqual(await stage.kept(lease.id), waits)
       await stage.release(reader)
       const upgraded = (await stage.events()).at(-1)
       assert(upgraded?.type === 'lease.upgraded' && upgraded.fence > reader.fence)
-      const alone = { ...lease, mode: 'exclusive', fence: upgraded.fence }
+      const { fence, atMs: changedAtMs } = upgraded
+      const alone = { ...lease, mode: 'exclusive', fence, changedAtMs }
       assert.deepEqual(await stage.kept(lease.id), alone)
       const newLeaseId = stage.id()
       const transfer = { to: 'eve', newLeaseId, requestId: null }
@@ -66,9 +69,10 @@ export const severalBehaviours: readonly Behaviour[] = [
       const place = { resource: lease.resource, extent: lease.extent, holder: 'ada' }
       await stage.run({ kind: 'upgrade', leaseId: lease.id, ...place, mayWait: false })
       await stage.run({ kind: 'downgrade', leaseId: lease.id, ...place, requestId: null })
-      const upgraded = (await stage.events()).find(({ type }) => type === 'lease.upgraded')
-      assert(upgraded?.type === 'lease.upgraded')
-      assert.deepEqual(await stage.kept(lease.id), { ...lease, fence: upgraded.fence })
+      const [upgraded, downgraded] = (await stage.events()).slice(-2)
+      assert(upgraded?.type === 'lease.upgraded' && downgraded?.type === 'lease.downgraded')
+      const shared = { ...lease, fence: upgraded.fence, changedAtMs: downgraded.atMs }
+      assert.deepEqual(await stage.kept(lease.id), shared)
       await stage.grant({ holder: 'bob', mode: 'shared', slots: 2 })
       const request = { holder: 'cyd', mode: 'shared' } as const
       for (const slots of [2, 3, null]) {
