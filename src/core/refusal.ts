@@ -28,13 +28,17 @@ export function compareRefusals(a: CountedRefusal, b: CountedRefusal): number {
   return (
     a.event.atMs - b.event.atMs ||
     compareText(a.event.leaseId, b.event.leaseId) ||
-    compareText(a.event.reason ?? '', b.event.reason ?? '')
+    compareText(a.event.reason ?? '', b.event.reason ?? '') ||
+    compareText(a.event.holder, b.event.holder)
   )
 }
 
+/** By code points, as databases compare UTF-8; `<` would compare halves of surrogate pairs. */
 function compareText(a: string, b: string): number {
-  if (a === b) return 0
-  return a < b ? -1 : 1
+  for (let at = 0; ; at += 1) {
+    const [left = -1, right = -1] = [a.codePointAt(at), b.codePointAt(at)]
+    if (left !== right || left === -1) return left - right
+  }
 }
 
 /** What refusals that are counted together have in common. */

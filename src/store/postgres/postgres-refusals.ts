@@ -39,14 +39,13 @@ const COUNT = `INSERT INTO tenure.refusals AS kept
   ON CONFLICT (namespace, resource, holder, reason) DO UPDATE SET
     count = kept.count + excluded.count,
     last_at = greatest(kept.last_at, excluded.last_at),
-    (lease_id, detail) = (SELECT latest.lease_id, latest.detail FROM (VALUES
-      (kept.last_at, kept.lease_id, kept.detail),
-      (excluded.last_at, excluded.lease_id, excluded.detail)) AS latest (last_at, lease_id, detail)
-      ORDER BY latest.last_at DESC LIMIT 1)`
+    lease_id = CASE WHEN excluded.last_at < kept.last_at THEN kept.lease_id ELSE excluded.lease_id END,
+    detail = CASE WHEN excluded.last_at < kept.last_at THEN kept.detail ELSE excluded.detail END`
 
 export const MAKE_ROOM: string = `DELETE FROM tenure.refusals
-  WHERE namespace = $1::integer AND last_at <= (SELECT last_at FROM tenure.refusals
-    WHERE namespace = $1::integer ORDER BY last_at DESC OFFSET ${REFUSALS_MAX} LIMIT 1)`
+  WHERE namespace = $1::integer AND (resource, holder, reason) IN (
+    SELECT resource, holder, reason FROM tenure.refusals
+    WHERE namespace = $1::integer ORDER BY last_at DESC OFFSET ${REFUSALS_MAX})`
 
 export const REMOVE_OLD = `DELETE FROM tenure.refusals
   WHERE namespace = $1::integer AND last_at < $2::bigint`
@@ -65,7 +64,7 @@ export function refusalsStatement(query: RefusalQuery, namespace: number): State
       AND ($2::uuid IS NULL OR lease_id = $2::uuid) AND ($3::text IS NULL OR resource = $3)
       AND ($4::text IS NULL OR holder = $4) AND ($5::bigint IS NULL OR last_at >= $5::bigint)
       AND ($6::bigint IS NULL OR last_at <= $6::bigint)
-    ORDER BY last_at ${order}, lease_id ${order}, reason ${order} LIMIT $7::bigint`
+    ORDER BY last_at ${order}, lease_id ${order}, reason ${order}, holder ${order} LIMIT $7::bigint`
   const wanted = [leaseId, resource, holder, fromMs, toMs]
   const values = wanted.map((value) => (value === undefined ? null : String(value)))
   return { text, values: [String(namespace), ...values, String(limit)], writes: false }

@@ -4,7 +4,7 @@ import type { RecordBody } from '../../core/record.ts'
 import { compareRefusals, refusalOf, refusalRow, type CountedRefusal } from '../../core/refusal.ts'
 import type { Resource } from '../../core/resource.ts'
 import type { RefusalQuery } from '../../store-port/store.ts'
-import { refusalsFor } from '../query-matching.ts'
+import { matchesEvent, refusalsFor } from '../query-matching.ts'
 import type { RedisNamespace } from './redis-namespace.ts'
 import { COUNT_REFUSALS_SCRIPT, REFUSALS_SCRIPT } from './redis-scripts.ts'
 
@@ -40,6 +40,7 @@ export class RedisRefusals {
     return refusalsFor(parts.flat().toSorted(compareRefusals), query)
   }
 
+  /** As many as are asked for, and all of the millisecond of the last: the server has them in another order. */
   async #findIn(bucket: number, query: RefusalQuery): Promise<readonly CountedRefusal[]> {
     const { fromMs = '-inf', toMs = '+inf', newestFirst, limit } = query
     const range =
@@ -49,8 +50,10 @@ export class RedisRefusals {
       const args = [...range, passed, PAGE].map(String)
       const words = await this.#namespace.run(REFUSALS_SCRIPT, args, { bucket, effect: 'reads' })
       const page = refusalsOf(words as readonly string[])
-      found.push(...refusalsFor(page, { ...query, newestFirst: false }))
-      if (found.length >= limit || page.length < PAGE) return found
+      found.push(...page.filter(({ event }) => matchesEvent(event, query)))
+      const last = found[limit - 1]
+      const isWhole = last !== undefined && last.event.atMs !== page.at(-1)?.event.atMs
+      if (isWhole || page.length < PAGE) return found
     }
   }
 }

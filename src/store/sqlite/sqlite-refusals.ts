@@ -46,7 +46,8 @@ export class SqliteRefusals {
     if (toMs !== undefined) where.and('last_at <= ?', toMs)
     const order = newestFirst === true ? 'DESC' : 'ASC'
     const text = `SELECT file_path, agent_id, reason, count, last_at, lease_id, detail FROM refusals
-      WHERE ${where.sql} ORDER BY last_at ${order}, lease_id ${order}, reason ${order} LIMIT ?`
+      WHERE ${where.sql}
+      ORDER BY last_at ${order}, lease_id ${order}, reason ${order}, agent_id ${order} LIMIT ?`
     const rows = this.#database
       .prepare(text)
       .raw()

@@ -70,6 +70,33 @@ export const refusalBehaviours: readonly Behaviour[] = [
     },
   },
   {
+    name: 'those of one millisecond are told by id, reason and holder, and of two alike the one that was counted last',
+    async run(stage) {
+      const event = { ...(await refused(stage, 0)), ticket: null }
+      const ids = [stage.id(), stage.id(), stage.id()].toSorted()
+      const [low = '', middle = '', high = ''] = ids
+      const inOrder = [
+        { leaseId: low, holder: 'z' },
+        { leaseId: middle, holder: 'b', reason: 'a' },
+        { leaseId: middle, holder: '\uffee', reason: 'b' },
+        { leaseId: middle, holder: '\u{1f600}', reason: 'b' },
+        { leaseId: high, holder: 'a' },
+      ].map((change): LeaseDenied => ({ ...event, ...change }))
+      await count(stage.store, { ...event, leaseId: high, holder: 'z' })
+      await count(stage.store, ...inOrder.toReversed())
+      const asked = async (query: RefusalQuery): Promise<readonly string[]> => {
+        return (await stage.store.refusals(query)).map((one) => one.event.holder)
+      }
+      const holders = inOrder.map(({ holder }) => holder)
+      assert.deepEqual(await asked({ limit: 10 }), holders)
+      assert.deepEqual(await asked({ limit: 2 }), holders.slice(0, 2))
+      const newestFirst = { newestFirst: true, limit: 2 }
+      assert.deepEqual(await asked(newestFirst), holders.toReversed().slice(0, 2))
+      const [first] = await stage.store.refusals({ limit: 1 })
+      assert.deepEqual(first, { event: inOrder[0], count: 2 })
+    },
+  },
+  {
     name: 'there are never more rows than the limit: those of longest ago make room',
     async run(stage) {
       const event = await refused(stage, 0)
