@@ -259,6 +259,33 @@ describe('a file lease', () => {
     expect(await api.history({ id: lease.id, refusals: false })).toHaveLength(1)
   })
 
+  it('has each refused renewal in its history: by another agent, past the limit, and after its end', async () => {
+    const { api, files, runtime } = stillBench()
+    const request = { filePath: FILE, agentId: 'agent-1', ttlSeconds: 60, maxRenewals: 0 }
+    const { id: leaseId } = granted(await files.acquireLease(request))
+    const own = { leaseId, agentId: 'agent-1' }
+    for (const refusedRenewal of [{ ...own, agentId: 'agent-2' }, own, own]) {
+      runtime.stall(1_000)
+      refusal(await files.renewLease(refusedRenewal))
+    }
+    runtime.stall(1_000)
+    granted(await files.releaseLease(own))
+    runtime.stall(1_000)
+    refusal(await files.renewLease(own))
+    const history = await api.history({ id: leaseId })
+    expect(history.map(({ event, count }) => [event.type, event.holder, count])).toEqual([
+      ['lease.issued', 'agent-1', undefined],
+      ['lease.denied', 'agent-2', 1],
+      ['lease.denied', 'agent-1', 2],
+      ['lease.released', 'agent-1', undefined],
+      ['lease.denied', 'agent-1', 1],
+    ])
+    expect(history.map(({ event }) => event.reason)).toEqual([
+      ...[null, 'renewal refused: held by agent-1', 'renewal refused: limited by its 0 renewals'],
+      ...['voluntary', 'renewal refused: the lease was released'],
+    ])
+  })
+
   it('was updated when it last changed, whatever the change, in the table of the design as well', async () => {
     const clock = new FakeRuntime()
     const database = path.join(temporaryDirectory(), 'leases.db')
