@@ -7,6 +7,7 @@ import { LeaseService } from '../../src/service/lease-service.ts'
 import type { Store } from '../../src/store-port/store.ts'
 import type { Backend } from '../../src/store/optimistic/backend.ts'
 import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
+import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { ReferenceBackend } from '../../src/testing/reference-backend.ts'
 import { ownLease } from './own-lease.ts'
 import { ServerTicks } from './server-ticks.ts'
@@ -74,6 +75,35 @@ describe('an uncontended command', () => {
     const before = backend.calls
     expect(await other.acquire(wish(2))).toMatchObject({ kind: 'granted' })
     expect(backend.calls - before).toBe(1)
+    expect(backend.misses).toBe(0)
+  })
+})
+
+describe('a refused command', () => {
+  it('costs one call; the refusals of a second are counted in one more, which nobody waits for', async () => {
+    const { backend, driven, ticks } = startServer()
+    const counted: number[] = []
+    const counting = new Proxy(driven, {
+      get(target, name) {
+        if (name === 'countRefusals') {
+          return async (refusals: readonly unknown[]) => void counted.push(refusals.length)
+        }
+        const member: unknown = Reflect.get(target, name)
+        return typeof member === 'function' ? member.bind(target) : member
+      },
+    })
+    const runtime = new FakeRuntime()
+    const store = await OptimisticStore.open(counting, runtime, ticks.time)
+    const api = new LeaseService({ store, runtime })
+    await api.acquire(wish(1))
+    const before = backend.calls
+    for (const n of [2, 3, 4]) expect(await api.acquire(wish(n))).toMatchObject({ kind: 'held' })
+    const others = ownLease({ ...wish(1), holder: 'h5' })
+    expect(await api.renew(others)).toMatchObject({ kind: 'not_holder' })
+    expect(backend.calls - before).toBe(4)
+    expect(counted).toEqual([1])
+    await runtime.advance(1_000)
+    expect(counted).toEqual([1, 3])
     expect(backend.misses).toBe(0)
   })
 })
