@@ -4,7 +4,7 @@
  * A page has `limit` events and besides the refusals of its own stretch of time, at most as many: from its first event, if it
  * goes on after another page, up to the first event of the next one. So pages follow each other without loss or repeat. A
  * refusal has no place in the ledger; it is given the position of the event before it in the answer (of the first one, if it
- * comes before all), so that whoever goes on after the last row goes on after the last event.
+ * comes before all), so that a caller that goes on after the last row goes on after the last event.
  */
 import type { CountedRefusal } from '../core/refusal.ts'
 import type { HistoryQuery, LedgerEntry, Position, Store } from '../store-port/store.ts'
@@ -26,7 +26,7 @@ export async function historyWithRefusals(
   const where = given({ leaseId, resource, holder, ...stretch })
   const refusals = await store.refusals({ ...where, newestFirst, limit })
   if (refusals.length === 0) return events
-  // Where there is no event, whoever goes on hears of those that come.
+  // Where there is no event, a caller that goes on from here hears of those that come.
   const start = first?.position ?? (await store.end())
   return merged({ events, refusals, newestFirst, start })
 }

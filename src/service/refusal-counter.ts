@@ -1,5 +1,5 @@
 /**
- * Counts refusals in the store, beside its ledger (core/refusal.ts). Nobody waits for it: a refusal is answered first. The first is
+ * Counts refusals in the store, beside its ledger (core/refusal.ts). No request waits for it: a refusal is answered first. The first is
  * counted at once, those of the next second in one call. A process that is killed meanwhile takes its last second along.
  *
  * If that fails it is reported, and tried again unless the store may have counted already.

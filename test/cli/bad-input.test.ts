@@ -10,7 +10,7 @@ import { ERROR_TABLE, type ErrorCode, type LeaseError } from '../../src/core/err
 import type { LeaseInfo } from '../../src/core/lease.ts'
 import { parseResource, type Mode } from '../../src/core/resource.ts'
 import { openApi } from '../../src/open.ts'
-import type { LeaseApi } from '../../src/service/lease-api.ts'
+import type { HistoryEntry, LeaseApi } from '../../src/service/lease-api.ts'
 import { MAIN, startProgram, until, workshop, type Ended, type Workshop } from './tenure-process.ts'
 
 const ID = '0d7c7a54-5c1f-4a44-9d4c-6a1ce6f0a5c2'
@@ -322,7 +322,12 @@ describe('a lease that is not one’s own, or no longer', () => {
       const ended = await shop.tenure([command, name, '--holder', 'ben'])
       expectOneLine(ended, 'NOT_HOLDER', [id, '"ann"'])
     }
-    expect(await contents(shop)).toEqual(before)
+    const told = (await contents(shop)) as readonly HistoryEntry[]
+    expect(told.filter(({ count }) => count === undefined)).toEqual(before)
+    const refusals = told.filter(({ count }) => count !== undefined)
+    expect(refusals.map(({ event }) => [event.holder, event.reason])).toEqual(
+      command === 'renew' ? [['ben', 'renewal refused: held by ann']] : [],
+    )
   })
 
   it.each(MISTAKEN)('%s is refused, and nothing is changed', async (_what, args, code, part) => {

@@ -298,7 +298,8 @@ describe('a ledger that a store has written is taken', () => {
       ['ann', 'bob', 'cyd'].map((holder) => openTenure(url, { holder })),
     )
     await Promise.all(clients.flatMap((each) => [1, 2].map(() => act(each, random, 15))))
-    const entries: readonly LedgerEntry[] = (await clients[0]?.history({ limit: 10_000, refusals: false })) ?? []
+    const entries: readonly LedgerEntry[] =
+      (await clients[0]?.history({ limit: 10_000, refusals: false })) ?? []
     expect(entries.length).toBeGreaterThan(20)
     await Promise.all(clients.map((each) => each.close()))
     const { events } = readLedger(chained(entries as unknown as Told[]))

@@ -54,7 +54,7 @@ import {
 import {
   countStatement,
   MAKE_ROOM,
-  refusalIn,
+  countedIn,
   refusalsStatement,
   REMOVE_OLD,
 } from './postgres-refusals.ts'
@@ -199,7 +199,7 @@ export class PostgresBackend implements Backend {
   }
 
   async refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
-    return (await this.#call(refusalsStatement(query, this.#number))).map(refusalIn)
+    return (await this.#call(refusalsStatement(query, this.#number))).map(countedIn)
   }
 
   async settings(): Promise<readonly SettingRow[]> {

@@ -70,6 +70,6 @@ export function refusalsStatement(query: RefusalQuery, namespace: number): State
   return { text, values: [String(namespace), ...values, String(limit)], writes: false }
 }
 
-export function refusalIn([json]: PostgresRow): CountedRefusal {
+export function countedIn([json]: PostgresRow): CountedRefusal {
   return refusalOf(JSON.parse(json ?? '') as RefusalRow)
 }
