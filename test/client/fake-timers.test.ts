@@ -68,7 +68,12 @@ describe.each(EMBEDDED)('two clients of one store with two times, on %s', (kind)
   it.each([
     ['another one', new FakeRuntime(), new FakeRuntime(), 'must be the same as for the clients'],
     ['the real time', new FakeRuntime(), undefined, 'must be the same as for the clients'],
-    ['one beside the real time', undefined, new FakeRuntime(), 'must be left out as for the clients'],
+    [
+      'one beside the real time',
+      undefined,
+      new FakeRuntime(),
+      'must be left out as for the clients',
+    ],
   ])('the second is refused: %s', async (_, first, second, message) => {
     const url = await freshStoreOf(kind)
     const ann = await open(url, 'ann', first)
