@@ -119,6 +119,12 @@ describe('tenure doctor', () => {
     expect(wrongLines(report)[0]).toMatch(/^wake-ups: ENOTDIR.*only the fence protects$/)
   })
 
+  it('tells of a server that is not there', async () => {
+    const { code, stdout } = await workshop().tenure(['doctor', '--store', 'http://127.0.0.1:1'])
+    expect(code).toBe(1)
+    expect(stdout).toMatch(/^wrong +store +.*ECONNREFUSED.*\(STORE_UNAVAILABLE\)$/m)
+  })
+
   it('changes nothing, and makes no store where there is none', async () => {
     const shop = workshop()
     fs.rmSync(shop.storeFile)

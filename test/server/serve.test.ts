@@ -50,3 +50,12 @@ it('says which packages are missing where optional ones were left out', async ()
   expect(code).toBe(2)
   expect(stderr).toContain('npm install hono @hono/node-server prom-client')
 })
+
+it('refuses --operator beside tokens, which say who may what', async () => {
+  const shop = workshop()
+  const tokens = path.join(shop.directory, 'tokens.json')
+  await shop.json(['tokens', 'create', '--name', 'ci', '--role', 'reader', '--tokens', tokens])
+  const { code, stderr } = await shop.tenure(['serve', '--operator', '--tokens', tokens])
+  expect(code).toBe(2)
+  expect(stderr).toContain('operator must be left out where tokens say who may')
+})

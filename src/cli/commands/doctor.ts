@@ -103,6 +103,8 @@ async function examineStore(identity: Identity): Promise<readonly Check[]> {
       const { clock, durability } = api.store
       further.push({ name: 'clock', ok: true, detail: clock })
       further.push({ name: 'durability', ok: true, detail: durability })
+      // Other stores were asked when they were opened; a server is only now: is it there, and does it take the token?
+      if (/^https?:/.test(identity.url)) await api.settingRows()
       return `${api.store.url} opens`
     } finally {
       await api.close()

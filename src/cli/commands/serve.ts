@@ -82,6 +82,9 @@ async function run(call: CliCall<ServeTable>): Promise<number> {
   const { startServer } = await loadServer('tenure serve')
   const format = options.log ?? 'text'
   const tokens = servedTokenFile(options.tokens, cwd)
+  if (tokens !== null && options.operator === true) {
+    throw invalid('operator', 'must be left out where tokens say who may', tokens)
+  }
   const keyFile = keyFileOf(options.keys, cwd)
   const stopFaults = onFault((fault) => say(format, { fault: faultLine(fault) }, faultLine(fault)))
   const interruption = listenForInterruption()
