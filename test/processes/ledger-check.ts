@@ -11,7 +11,7 @@ export async function wholeHistory(api: LeaseApi): Promise<readonly LedgerEntry[
   for (;;) {
     const last = history.at(-1)
     const after = last === undefined ? {} : { after: last.position }
-    const page = await api.history({ ...after, limit: LIST_LIMIT_MAX })
+    const page = await api.history({ ...after, limit: LIST_LIMIT_MAX, refusals: false })
     history.push(...page)
     if (page.length < LIST_LIMIT_MAX) return history
   }
