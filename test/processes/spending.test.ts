@@ -56,7 +56,9 @@ it.each(CONTENDED_STORES.map((store) => [store.name, store] as const))(
     expect(told.reduce((sum, { spent }) => sum + spent, 0)).toBe(SPENDINGS)
     const used = { tokens: SPENDINGS * 7, toolCalls: SPENDINGS }
     expect((await tenure.get(child.id))?.delegation?.used).toEqual(used)
-    const events = (await tenure.history({ limit: 1_000 })).map(({ event }) => event)
+    const events = (await tenure.history({ limit: 1_000, refusals: false })).map(
+      ({ event }) => event,
+    )
     expect(foldLedger(events).get(child.id)?.delegation?.used).toEqual(used)
   },
 )
