@@ -59,7 +59,7 @@ const SCROLL = `new Promise((resolve) => {
   let frames = 0
   const step = () => {
     frames += 1
-    grid.scrollTop += Math.floor(frames / 100) % 2 === 0 ? 200 : -100
+    grid.scrollTop += Math.floor(frames / 100) % 2 === 0 ? 700 : -350
     const took = performance.now() - start
     if (took < 5000) requestAnimationFrame(step)
     else resolve((frames * 1000) / took)
