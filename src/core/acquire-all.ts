@@ -1,14 +1,14 @@
 /**
  * Decides requests for several resources at once: all of them or none. The tickets of such a request stand in every
  * queue, filed in one commit with one order key, and are never offered singly: when one of them is free the waiter is
- * woken, and its claim takes them all if they are all free. Nobody ever holds a part while waiting for the rest, so
- * there is no order in which to lock and none to get wrong.
+ * woken, and its claim takes them all if they are all free. No holder ever has a part while it waits for the rest, so
+ * there is no order in which to acquire and none to get wrong.
  *
  * What was transferred to the requester counts as free for it: it is taken over together with the rest, and until then
  * it stays what it is.
  */
 import { askToFinish, endedBefore, queuedOutcome, ticketOf, waitMsOf } from './acquire.ts'
-import { adopt, adoptable, adoptedBefore, unfit, type Asker } from './adopt.ts'
+import { adopt, adoptable, adoptedBefore, otherTransfer, type Asker } from './adopt.ts'
 import type { Acquire, AcquireAll } from './command.ts'
 import { arrivalUs, blockersOf, ownBlockersOf, sharedAlready, type Blocker } from './conflict.ts'
 import { Draft, eventCommon } from './draft.ts'
@@ -46,7 +46,7 @@ export function decideAcquireAll(
   const standing = standingTickets(draft, command)
   const tickets = standing ?? requestedTickets(draft, views, command)
   const transferred = transferredTo(draft, tickets)
-  const other = standing === null ? unfitFor(draft, tickets, transferred) : null
+  const other = standing === null ? otherTransferAmong(draft, tickets, transferred) : null
   if (other !== null) return refuse(draft, tickets, other)
   const twice = standing === null ? sharedTwice(draft, command, { tickets, transferred }) : []
   if (twice.length > 0) return refuse(draft, tickets, { blockers: twice, notWaiting: 'own' })
@@ -70,7 +70,7 @@ function endedMember(views: readonly RealmView[], { members }: AcquireAll): Refu
 
 /**
  * One view of everything that the members touch. History is kept if it is kept of any of them: what began unrecorded
- * stays out of it whatever this says, and nobody's history is lost because somebody else's is not kept.
+ * stays out of it whatever this says, and no member's history is lost because another's is not kept.
  */
 export function mergeViews(views: readonly RealmView[]): RealmView {
   const [first] = views
@@ -152,7 +152,7 @@ export function adoptedIn(
   return view === undefined ? null : adoptedBefore(view, asker, now)
 }
 
-/** By the id of the member: the lease of the same resource that was transferred to whoever asks now. */
+/** By the id of the member: the lease of the same resource that was transferred to the requester. */
 export type TransferredLeases = ReadonlyMap<LeaseId, Lease>
 
 export function transferredTo(draft: Draft, tickets: readonly Ticket[]): TransferredLeases {
@@ -165,13 +165,13 @@ export function transferredTo(draft: Draft, tickets: readonly Ticket[]): Transfe
 }
 
 /** The refusal for a lease that was transferred to the requester and does not cover its request, if there is one. */
-export function unfitFor(
+export function otherTransferAmong(
   draft: Draft,
   tickets: readonly Ticket[],
   transferred: TransferredLeases,
 ): Held | null {
   for (const ticket of tickets) {
-    const other = transferred.has(ticket.id) ? null : unfit(draft, ticket)
+    const other = transferred.has(ticket.id) ? null : otherTransfer(draft, ticket)
     if (other !== null) return other
   }
   return null

@@ -11,7 +11,7 @@
  *  7. The request may wait: file a ticket. Otherwise refuse. Refusals are counted beside the ledger.
  */
 import type { Acquire } from './command.ts'
-import { adopt, adoptable, adoptedBefore, unfit } from './adopt.ts'
+import { adopt, adoptable, adoptedBefore, otherTransfer } from './adopt.ts'
 import {
   arrivalUs,
   arrivedUs,
@@ -73,7 +73,7 @@ export function decideAcquire(
     return draft.answer({ kind: 'granted', lease, repeated: false })
   }
   const claim = ticketOf(command, view, { now, arrivalUs: arrivalUs(draft.entries.values(), now) })
-  const other = unfit(draft, claim)
+  const other = otherTransfer(draft, claim)
   if (other !== null) return refuse(draft, claim, other)
   const twice = command.sequential === true ? sharedAlready(claim, draft) : []
   if (twice.length > 0) return refuse(draft, claim, heldBy(claim, twice, 'own'))
@@ -236,10 +236,10 @@ function refuse(draft: Draft, request: Ticket, held: Held): Decision<AcquireOutc
 
 /** Each place further back leaves the ones before it this long to act first when a blocker runs out. */
 const STAGGER_MS = 50
-/** Further back than this nobody need look soon, or a long queue would cost the square of its length. */
+/** Further back than this no waiter need look soon, or a long queue would cost the square of its length. */
 const STAGGERED_MAX = 16
 
-/** `known`: what blocks the ticket, from whoever has looked already. */
+/** `known`: what blocks the ticket, where the caller has looked already. */
 export function queuedOutcome(
   draft: Draft,
   ticket: Ticket,

@@ -1,9 +1,9 @@
 /**
  * Decides an adoption. A lease that was transferred to a named holder is that holder's from the moment of the transfer,
- * so that no instant is unowned, but nobody counts its time yet. The holder takes it over by its id, or by acquiring
+ * so that no instant is unowned, but no process counts its time yet. The holder takes it over by its id, or by acquiring
  * the resource; either way it is the same lease with the same fence, and its TTL runs anew from here.
  *
- * Acquiring takes over only what covers the request: whoever asked to be alone must not be given a share and believe
+ * Acquiring takes over only what covers the request: a requester that asked to be alone must not be given a share and believe
  * that it is alone. What does not cover it stands in the way, and waiting for one's own lease is refused.
  */
 import type { Adopt } from './command.ts'
@@ -44,7 +44,7 @@ export function adoptable(draft: Draft, wanted: Wanted): Lease | null {
 }
 
 /** Why this holder can have nothing else of the resource: a lease of it waits for it that is not what it wants. */
-export function unfit(draft: Draft, wanted: Wanted): Held | null {
+export function otherTransfer(draft: Draft, wanted: Wanted): Held | null {
   const leases = waitingFor(draft, wanted)
   const [first] = leases
   if (first === undefined) return null
@@ -85,7 +85,7 @@ function differences(lease: Lease, wanted: Wanted): readonly string[] {
   return found
 }
 
-/** Whoever shares with up to three is served by a lease that shares with up to two; counted and uncounted do not mix. */
+/** A holder that shares with up to three is served by a lease that shares with up to two; counted and uncounted do not mix. */
 function sharesWithNoMore(lease: Lease, wanted: Wanted): boolean {
   if (lease.slots === null || wanted.slots === null) return lease.slots === wanted.slots
   return lease.slots <= wanted.slots
@@ -120,7 +120,7 @@ interface Adopter {
   readonly requestId: string | null
 }
 
-/** A lease whose end was asked for keeps that end, whoever has it now. */
+/** A lease whose end was asked for keeps that end, whichever holder has it now. */
 export function adopt(draft: Draft, lease: Lease, { session, requestId }: Adopter): Lease {
   const { now } = draft
   const { renewals } = lease

@@ -2,8 +2,8 @@
  * Decides an advance: the holder of a workflow uses up its next epochs, one or many in one commit. It looks at its own
  * entry and nothing else, so that no stranger can make it miss.
  *
- * The epoch of an exclusive lease is the workflow's own: it was read at the grant, and nobody but the holder has
- * advanced it since. So comparing with the lease is comparing with the workflow. Of several who share nobody may.
+ * The epoch of an exclusive lease is the workflow's own: it was read at the grant, and only the holder has
+ * advanced it since. So comparing with the lease is comparing with the workflow. Holders that share may not advance it.
  */
 import type { Advance } from './command.ts'
 import { Draft, eventCommon } from './draft.ts'

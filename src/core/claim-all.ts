@@ -9,7 +9,7 @@ import {
   grantAll,
   mergeViews,
   queuedAll,
-  unfitFor,
+  otherTransferAmong,
 } from './acquire-all.ts'
 import { isOwn } from './adopt.ts'
 import { deny, goneOutcome, stayInQueue } from './claim.ts'
@@ -36,7 +36,7 @@ export function decideClaimAll(
   const tickets = waitingTickets(draft, members, views)
   if ('kind' in tickets) return draft.answer(tickets)
   const transferred = transferredTo(draft, tickets)
-  const other = unfitFor(draft, tickets, transferred)
+  const other = otherTransferAmong(draft, tickets, transferred)
   if (other !== null) {
     deny(draft, tickets, other)
     return draft.answer(other)

@@ -3,7 +3,7 @@
  * ticket lives for another window. A repeated claim finds the lease that the first one made.
  */
 import { keepAliveMsOf, queuedOutcome, waitedMsOf } from './acquire.ts'
-import { adopt, adoptable, adoptedBefore, isOwn, unfit } from './adopt.ts'
+import { adopt, adoptable, adoptedBefore, isOwn, otherTransfer } from './adopt.ts'
 import type { ClaimOffer, KeepAlive, TakeUp } from './command.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
@@ -57,7 +57,7 @@ export function decideClaim(
     const lease = takeOver(draft, ticket, transferred)
     return draft.answer({ kind: 'granted', lease, repeated: false })
   }
-  const other = unfit(draft, ticket)
+  const other = otherTransfer(draft, ticket)
   if (other !== null) {
     deny(draft, [ticket], other)
     return draft.answer(other)
@@ -124,26 +124,26 @@ export function decideTakeUp(view: RealmView, command: TakeUp, now: Now): Decisi
   return draft.answer({ kind: 'granted', lease, repeated: false })
 }
 
-/** Nobody passes an exclusive offer, but other shared leases may have been granted beside a shared one since. */
+/** No request passes an exclusive offer, but other shared leases may have been granted beside a shared one since. */
 export function claimOffer(draft: Draft, ticket: Ticket, offer: Offer): Lease {
   const fence = ticket.mode === 'shared' ? draft.nextFence() : offer.fence
   return grant(draft, { claim: ticket, fence, before: 'pending' })
 }
 
-/** A ticket of which nothing is kept was dropped, or somebody took it out of the queue and only its id tells so. */
+/** A ticket of which nothing is kept was dropped, or an operator took it out of the queue and only its id tells so. */
 export function goneOutcome(prior: PriorEffect | null, leaseId: LeaseId): Dropped | Refusal {
   const wasEnded = prior?.type === 'lease.failed' && prior.leaseId === leaseId
   return wasEnded ? { kind: 'terminal', leaseId, state: 'failed' } : { kind: 'dropped', leaseId }
 }
 
-/** They were transferred a lease that they did not ask for, and would wait for themselves; whoever waits behind them goes on. */
+/** They were transferred a lease that they did not ask for, and would wait for themselves; the waiters behind them go on. */
 export function deny(draft: Draft, tickets: readonly Ticket[], { blockers }: Held): void {
   const reason = `has lease ${blockers[0]?.leaseId ?? ''} by transfer`
   for (const ticket of tickets) fail(draft, ticket, 'denied', { reason })
   makeOffers(draft)
 }
 
-/** Somebody gave the resource to this waiter past the queue: it has what it waited for, and waits no more. */
+/** A holder transferred the resource to this waiter past the queue: it has what it waited for, and waits no more. */
 function takeOver(draft: Draft, ticket: Ticket, transferred: Lease): Lease {
   fail(draft, ticket, 'aborted', { reason: `has lease ${transferred.id} by transfer` })
   const lease = adopt(draft, transferred, { session: ticket.session, requestId: ticket.id })

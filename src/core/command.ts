@@ -98,13 +98,13 @@ export interface Withdraw {
   readonly why: 'timed_out' | 'aborted'
 }
 
-/** Waiting would never end: the ticket, whoever filed it, is refused. */
+/** Waiting would never end: the ticket is refused, whichever waiter filed it. */
 export interface RefuseDeadlock {
   readonly kind: 'refuse_deadlock'
   readonly leaseId: LeaseId
   readonly resource: Resource
   readonly extent: Extent
-  /** The place in the queue that it had when somebody looked: one that was filed anew has another. */
+  /** The place in the queue that it had when the search looked: one that was filed anew has another. */
   readonly orderUs: number
   readonly cycle: readonly CycleStep[]
 }
@@ -126,17 +126,17 @@ export interface Release {
   readonly resource: Resource
   readonly extent: Extent
   readonly holder: string
-  /** Of whoever releases. Absent or another than the lease's: its own session must hear of it. */
+  /** Of the client that releases. Absent or another than the lease's: its own session must hear of it. */
   readonly session?: string
   readonly releaseReason: ReleaseReason
   readonly requestId: string | null
-  /** The holder's last words, for whoever holds the resource next. Absent: those it has. */
+  /** The holder's last words, for the next holder of the resource. Absent: those it has. */
   readonly note?: Note
   /** The ticket of a waiter who is known to be there: an offer to it is claimed in the same commit. */
-  readonly standby?: LeaseId
+  readonly handOffTo?: LeaseId
 }
 
-/** An operator ends a lease, whoever holds it, or takes a waiter out of the queue. */
+/** An operator ends a lease of any holder, or takes a waiter out of the queue. */
 export interface Revoke {
   readonly kind: 'revoke'
   readonly leaseId: LeaseId
@@ -199,7 +199,7 @@ export interface Transfer {
   readonly resource: Resource
   readonly extent: Extent
   readonly holder: string
-  /** Null: to whoever is next in the queue. */
+  /** Null: to the first waiter in the queue. */
   readonly to: string | null
   /** The session that a named receiver is notified under until it adopts the lease under its own. Absent: its name. */
   readonly toSession?: string
@@ -219,8 +219,8 @@ export interface Adopt {
 }
 
 /**
- * Uses up epochs of a workflow: the next `count` of them, of which the holder believes `from` to be the first. Whoever
- * believes otherwise than the ledger has been passed by somebody, and is refused.
+ * Uses up epochs of a workflow: the next `count` of them, of which the holder believes `from` to be the first. A holder
+ * that believes otherwise than the ledger has been passed by another, and is refused.
  */
 export interface Advance {
   readonly kind: 'advance'
@@ -295,7 +295,7 @@ export interface Spend {
   readonly requestId: string | null
 }
 
-/** Somebody wrote to what a lease of another holder covers. */
+/** Another process wrote to what a lease of another holder covers. */
 export interface Trespass {
   readonly kind: 'trespass'
   readonly leaseId: LeaseId

@@ -15,7 +15,7 @@ export interface EntryChange {
   readonly before: Entry | undefined
   /** Null: nothing of it is kept. */
   readonly after: Entry | null
-  /** It was renewed, advanced or gave a sign of life, and that is all: nobody else's decision depends on it. */
+  /** It was renewed, advanced or kept alive, and that is all: no decision about another entry depends on it. */
   readonly renewal: boolean
 }
 
@@ -208,19 +208,19 @@ function epochsOf(events: readonly LeaseEvent[]): readonly EpochMark[] {
   return marks ?? NONE
 }
 
-/** How an entry ended, if whoever knows its id has to hear of it. */
+/** How an entry ended, if a process that knows its id has to hear of it. */
 function endingOf(entry: Entry): LeaseEvent['type'] | null {
   if (entry.kind === 'ticket') return entry.failure === 'aborted' ? 'lease.failed' : null
   return entry.state === 'active' ? null : `lease.${entry.state}`
 }
 
-/** Who must hear of an event: the waiter whose turn it is, and whoever was ended by somebody else. */
+/** Who must hear of an event: the waiter whose turn it is, and the holder or waiter that another has ended. */
 function wakesOf({ events, entries }: Decision<unknown>): readonly Wake[] {
   let wakes: Wake[] | null = null
   for (const event of events) {
     if (!concernsAnother(event)) continue
     const { session, leaseId } = event
-    // Whoever has claimed its offer already is answered, not woken.
+    // A waiter that has claimed its offer already is answered, not woken.
     const isClaimed = event.type === 'lease.offered' && entries.get(leaseId)?.kind === 'lease'
     if (!isClaimed) (wakes ??= []).push({ session, leaseId })
   }

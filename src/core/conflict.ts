@@ -47,7 +47,7 @@ export function excludes(a: Sharer, b: Sharer): boolean {
   return requestsExclusive(a) || requestsExclusive(b) || (a.slots === null) !== (b.slots === null)
 }
 
-/** A holder that waits to be upgraded lets nobody else in, or it would wait for ever. */
+/** A holder that waits to be upgraded lets no other holder in, or it would wait for ever. */
 function requestsExclusive({ mode, upgrading }: Sharer): boolean {
   return mode === 'exclusive' || upgrading === true
 }
@@ -71,7 +71,7 @@ export function compareTickets(a: Placed, b: Placed): number {
 }
 
 /**
- * What blocks `claim`, whoever must go first before those that wait; a ticket blocks only those that come after it. The
+ * What blocks `claim`, holders before waiters; a ticket blocks only those that come after it. The
  * order does not depend on the order in which a store keeps its entries. Only the first are told.
  */
 export function blockersOf(
@@ -90,13 +90,13 @@ const NO_BLOCKERS: readonly Blocker[] = []
 /** Whether a lease cannot be released before this waiter's request ends. Only its own holder's leases count. */
 export function isUnder(waiter: Pick<Claim, 'holder' | 'under'>, lease: Lease): boolean {
   if (waiter.holder !== lease.holder) return false
-  // What was transferred to the holder is released by nobody before the holder adopts it, and it waits instead.
+  // What was transferred to the holder is not released before the holder adopts it, and it waits instead.
   return !lease.adopted || waiter.under?.leaseIds.includes(lease.id) === true
 }
 
 /**
  * Those among the blockers, however far back, that would have to go before the claim but cannot: leases that it is under,
- * and for a session that does one thing after another all that the session has. A lock delay is nobody's.
+ * and for a session that does one thing after another all that the session has. A lock delay belongs to no session.
  */
 export function ownBlockersOf(
   claim: Claim | Ticket,
@@ -144,7 +144,7 @@ export function priorityUs(priority: number): number {
 
 /**
  * When a request arrives: now, but after all who wait already. A store that decides before it asks goes by a clock
- * that may be a little behind that of whoever filed the last ticket.
+ * that may be a little behind that of the process that filed the last ticket.
  */
 export function arrivalUs(entries: Iterable<Entry>, now: Now): number {
   let latestUs = now.tick.us
@@ -183,7 +183,7 @@ export function standingsOf(
   return standings.length > 1 ? standings.sort(compareStandings) : standings
 }
 
-/** A queue may be thousands long; whoever is blocked wants to know who goes first. */
+/** A queue may be thousands long; a blocked requester wants to know who goes first. */
 const BLOCKERS_TOLD_MAX = 16
 
 export interface Standing {
@@ -210,7 +210,7 @@ export function isBlocked(claim: Claim | Ticket, entries: Iterable<Entry>, now: 
   return isBlockedBy(claim, entries, (entry) => standing(claim, entry, now) !== null)
 }
 
-/** The same, for whoever knows otherwise than by the clock which entries stand. */
+/** The same, for a caller that knows otherwise than by the clock which entries stand. */
 export function isBlockedBy(
   claim: Claim,
   entries: Iterable<Entry>,

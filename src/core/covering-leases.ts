@@ -1,5 +1,5 @@
 /**
- * Who else holds what somebody is about to change without a lease of their own for it: a commit, a push. It is a question
+ * Who else holds what a holder is about to change without a lease of its own for it: a commit, a push. It is a question
  * about leases that were listed, not a part of a commit of the store, so it decides nothing and takes nothing.
  */
 import type { Blocker } from './conflict.ts'
@@ -35,7 +35,7 @@ export function coveredByOthers(
   return covering.some((lease) => lease.holder === holder) ? [] : covering
 }
 
-/** A lease that was listed, as whoever it stands in the way of is told. */
+/** A lease that was listed, as a holder hears of it that it stands in the way of. */
 export function blockerOf(lease: LeaseInfo): Blocker {
   const { resource, holder, session, mode, extent, slots, fence, reason, metadata } = lease
   const { expiresAtMs, remainingMs } = lease

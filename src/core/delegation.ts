@@ -12,13 +12,13 @@ import { UNLIMITED_SCOPE, type Scope } from './scope.ts'
 export interface Delegation {
   /** From the root to the parent; empty for a root. */
   readonly line: readonly LeaseId[]
-  /** The fence of the root, which whoever guards a resource is shown; null for a root itself. */
+  /** The fence of the root, which a guard of the resource is shown; null for a root itself. */
   readonly rootFence: number | null
   /** When the root was shared as the lease was derived; absent: the root had its resource to itself. */
   readonly rootMode?: 'shared'
   readonly scope: Scope
   readonly limits: Budget
-  /** Who is to check its grants, and those of whatever is derived from it; absent: anybody. */
+  /** Who is to check its grants, and those of whatever is derived from it; absent: any verifier. */
   readonly audience?: string
   /** Spent by the lease itself, given to children that live, and spent by children that have ended. */
   readonly used: Budget
@@ -36,7 +36,7 @@ export const ROOT_DELEGATION: Delegation = {
   children: [],
 }
 
-/** What a lease may be used for and how much of it, as whoever acquires it asks. */
+/** What a lease may be used for and how much of it, as its requester asks. */
 export interface Authority {
   readonly scope: Scope
   readonly limits: Budget
@@ -55,7 +55,7 @@ export function inheritedDelegation(lease: Lease): Delegation | null {
   return isWhole ? null : { ...delegation, children: [] }
 }
 
-/** What changed in the account of a lease, for whoever reads the history. */
+/** What changed in the account of a lease, for a reader of the history. */
 export type AccountChange =
   | { readonly kind: 'derived'; readonly childId: LeaseId; readonly amounts: Budget }
   | { readonly kind: 'refunded'; readonly childId: LeaseId; readonly amounts: Budget }

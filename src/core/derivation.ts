@@ -9,12 +9,12 @@ import { CHILDREN_MAX, DERIVATION_DEPTH_MAX } from './limits.ts'
 import { covers, type Mode, type Reach } from './resource.ts'
 import { isScopeWithin, type Scope } from './scope.ts'
 
-/** What somebody may do with a lease or a grant, how much of it, and until when. */
+/** What a holder may do with a lease or a grant, how much of it, and until when. */
 export interface Allowance extends Reach {
   readonly mode: Mode
   readonly scope: Scope
   readonly limits: Budget
-  /** Who is to check it; null: anybody. */
+  /** Who is to check it; null: any verifier. */
   readonly audience: string | null
   /** On whatever clock, the same for both that are compared. */
   readonly end: number

@@ -2,7 +2,7 @@
  * Decides a derivation: a lease inside another, with less of everything. What is asked for beyond the parent is
  * refused, never cut down to size, and a refusal changes nothing. The parent is debited in the same commit.
  *
- * Whoever waits for the resource waits for the parent; a child ends with it, so it passes them.
+ * A waiter of the resource waits for the parent; a child ends with it, so it passes the waiters.
  */
 import { endedBefore } from './acquire.ts'
 import type { Derive } from './command.ts'

@@ -59,7 +59,7 @@ export class Draft {
 
   /**
    * Whether this decision has taken something away that may have stood in the way of a claim. Only then is there news
-   * for whoever must look for itself: two of them that woke each other whenever they look would never stop.
+   * for a waiter that must look for itself: two of them that woke each other whenever they look would never stop.
    */
   hasMadeRoomFor(claim: Claim): boolean {
     return this.#events.some((event) => {
@@ -174,7 +174,7 @@ export class Draft {
     return fence
   }
 
-  /** A decision that depends on what was not read is none: nobody is ended without those derived from it. */
+  /** A decision that depends on what was not read is none: no lease is ended without those derived from it. */
   answer<Outcome>(outcome: Outcome): Decision<Outcome | NeedsMoreReads> {
     const { entries } = this
     if (this.#unseen !== null) {
@@ -260,7 +260,7 @@ function overWithParent(child: Lease, now: Now): LeaseEvent {
   return { type: 'lease.revoked', ...eventCommon(child, now, facts), by, ...rest }
 }
 
-/** Whoever holds a derived lease did not give it back; it was taken away with what it came from. */
+/** The holder of a derived lease did not give it back; it was taken away with what it came from. */
 function endedWithParent(child: Lease, now: Now): LeaseEvent {
   const { renewals } = child
   const reason = `its parent ${parentOf(child) ?? ''} has ended`

@@ -12,7 +12,7 @@ export interface ErrorDetails {
     readonly blockers: readonly Blocker[]
     readonly retryAfterMs: number
   }
-  /** A transfer to the next in the queue that found nobody waiting has waited for nothing. */
+  /** A transfer to the next in the queue that found no waiter has waited for nothing. */
   readonly WAIT_TIMEOUT: {
     readonly resource?: string
     readonly waitedMs?: number

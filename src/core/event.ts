@@ -31,7 +31,7 @@ export interface EventCommon {
   readonly after: EntryState
   /** Renewals of the lease after the event. */
   readonly renewals: number
-  /** Why, in words, for whoever reads the history. */
+  /** Why, in words, for a reader of the history. */
   readonly reason: string | null
   /** The request that had this effect; repeating it must not have another. */
   readonly requestId: string | null
@@ -102,7 +102,7 @@ export interface LeaseUpdated extends EventCommon {
 /** The lease ended because its holder gave it to another. */
 export interface LeaseTransferred extends EventCommon {
   readonly type: 'lease.transferred'
-  /** The receiver; null: whoever was next in the queue. */
+  /** The receiver; null: the first waiter in the queue. */
   readonly to: string | null
 }
 

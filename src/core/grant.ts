@@ -1,5 +1,5 @@
 /**
- * Turns a claim into a lease. The TTL runs from `now`; whoever asked counts from before it sent the request, so its
+ * Turns a claim into a lease. The TTL runs from `now`; the requester counts from before it sent the request, so its
  * own view ends no later than this.
  */
 import { eventCommon, frequentEvent, type Draft } from './draft.ts'

@@ -168,7 +168,7 @@ export function parseMetadata(value: unknown): Metadata {
   return Object.fromEntries(entries)
 }
 
-/** Refuses options that nobody knows: a misspelt option must not be silently without effect. */
+/** Refuses options that are not known: a misspelt option must not be silently without effect. */
 export function refuseUnknown(options: unknown, known: readonly string[]): void {
   if (options === undefined) return
   if (typeof options !== 'object' || options === null) {

@@ -1,5 +1,5 @@
 /**
- * The entries that a realm consists of: leases, and tickets of those who wait for one. A ticket and the lease it
+ * The entries that a realm consists of: leases, and tickets of the requests that wait for one. A ticket and the lease it
  * becomes share one id, which the requester chose, so that a retry is recognised at every stage.
  */
 import { remainingBudget, type Budget } from './budget.ts'
@@ -48,11 +48,11 @@ export interface Claim {
    * claim. A lease that was upgraded keeps it, for the time when it is downgraded.
    */
   readonly slots: number | null
-  /** How long nobody gets the resource after this lease has expired or was revoked. */
+  /** How long no request gets the resource after this lease has expired or was revoked. */
   readonly lockDelayMs: number
-  /** Whether somebody who waits may ask the holder to finish. */
+  /** Whether a waiter may ask the holder to finish. */
   readonly breakable: boolean
-  /** The holder's own words, shown to whoever is blocked. */
+  /** The holder's own words, shown to the requests that it blocks. */
   readonly reason: string | null
   readonly metadata: Metadata | null
   readonly createdAtMs: number
@@ -87,9 +87,9 @@ export interface Lease extends Claim {
   readonly releaseReason: ReleaseReason | null
   /** After the end: no new grant of the resource before this tick. */
   readonly lockedUntil: Tick | null
-  /** Somebody asked the holder to finish: the deadline is the end of the grace, and renewal has stopped. */
+  /** The holder was asked to finish: the deadline is the end of the grace, and renewal has stopped. */
   readonly revoking: Revoking | null
-  /** The holder waits for the other sharers to leave; nobody else may come in meanwhile. */
+  /** The holder waits for the other sharers to leave; no other may come in meanwhile. */
   readonly upgrading: boolean
   /** False while a lease that was transferred to a named holder waits for its first renewal. */
   readonly adopted: boolean
@@ -177,7 +177,7 @@ export function isLiveState(state: EntryState): boolean {
   return state === 'active' || state === 'pending'
 }
 
-/** Live entries are those that may still stand in somebody's way. */
+/** Live entries are those that may still stand in another's way. */
 export function isLive(entry: Entry): boolean {
   if (isLiveState(entry.state)) return true
   return entry.kind === 'lease' && entry.lockedUntil !== null
@@ -190,7 +190,7 @@ export function liveDeadline(entry: Entry): Tick | null {
   return entry.offer?.deadline ?? entry.deadline
 }
 
-/** What a delegation says of its lease, for whoever asks what the lease may be used for. */
+/** What a delegation says of its lease, for a reader that asks what the lease may be used for. */
 export interface DelegatedFacts {
   /** The lease that it was derived from; null for one that was acquired. */
   readonly parentId: LeaseId | null
@@ -261,14 +261,14 @@ export function withDelegation(info: LeaseInfo, delegation: Delegation): LeaseIn
 }
 
 /**
- * The entry as it stands at `now`, whether or not anybody has settled it yet: a lease past its deadline is expired
- * since its own expiry, never since the moment somebody noticed.
+ * The entry as it stands at `now`, whether or not a commit has settled it yet: a lease past its deadline is expired
+ * since its own expiry, never since the moment that was noticed.
  */
 export function describeEntry(entry: Entry, now: Now): LeaseInfo {
   return entry.kind === 'lease' ? describeLease(entry, now) : describeTicket(entry, now)
 }
 
-/** How a lease stands that is over or not, whether or not anybody has settled it yet. */
+/** How a lease stands that is over or not, whether or not a commit has settled it yet. */
 export function settledState({ state, revoking }: Lease, isOver: boolean): LeaseState {
   if (state !== 'active' || !isOver) return state
   return revoking === null ? 'expired' : 'revoked'

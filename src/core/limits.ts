@@ -4,7 +4,7 @@
 
 export const TTL_MS_MIN = 1
 export const TTL_MS_MAX = 2_592_000_000
-/** Of a lease that its holder renews by itself: whoever dies blocks the others for so long at most. */
+/** Of a lease that its holder renews by itself: a holder that dies blocks the others for so long at most. */
 export const RENEWED_TTL_MS_DEFAULT = 30_000
 export const MAX_HOLD_MS_MAX = 31_536_000_000
 export const WAIT_MS_MAX = 86_400_000
@@ -20,7 +20,7 @@ export const NOTE_BYTES_MAX = 1024
 export const TICKETS_PER_REALM_MAX = 10_000
 export const PRIORITY_MIN = -100
 export const PRIORITY_MAX = 100
-/** What one point of priority is worth in the queue. A point buys time, so nobody starves. */
+/** What one point of priority is worth in the queue. A point buys time, so no waiter starves. */
 export const PRIORITY_POINT_MS = 10_000
 /** Resources in one request for several. */
 export const ALL_MEMBERS_MAX = 64

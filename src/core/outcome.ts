@@ -19,7 +19,7 @@ export interface Queued {
   readonly leaseId: LeaseId
   /** 0 is the head of the queue. */
   readonly position: number
-  /** By what it is served: whoever has less goes first. */
+  /** By what it is served: the waiter with less goes first. */
   readonly orderUs: number
   readonly blockers: readonly Blocker[]
   /** How long this request is ready to wait, once the configuration has had its say. */
@@ -134,7 +134,7 @@ export interface Transferred {
   readonly lease: Lease | null
 }
 
-/** The epochs from `from` up to and without `to` are the holder's to use, and nobody else's ever. */
+/** The epochs from `from` up to and without `to` are the holder's to use, and no other's ever. */
 export interface Advanced {
   readonly kind: 'advanced'
   readonly lease: Lease

@@ -28,7 +28,7 @@ export interface PriorEffect {
 export interface RealmView {
   /** What the read set touches, and the entry that `prior` names, in whatever state. */
   readonly entries: ReadonlyMap<LeaseId, Entry>
-  /** What was looked for by its id and is not there; without it nobody can say so of what the read set does not touch. */
+  /** What was looked for by its id and is not there; without it nothing says so of what the read set does not touch. */
   readonly absent?: ReadonlySet<LeaseId>
   /** The highest fence ever given in the realm, 0 if none. */
   readonly lastFence: number
@@ -43,7 +43,7 @@ export interface RealmView {
   readonly settings: Settings
 }
 
-/** Somebody must hear of something that concerns this lease or ticket. */
+/** A session that must hear of something that concerns its lease or ticket. */
 export interface Wake {
   readonly session: string
   readonly leaseId: LeaseId
@@ -56,7 +56,7 @@ export interface Decision<Outcome> {
   readonly refusals: readonly LeaseDenied[]
   /** The view's entries as the events leave them. */
   readonly entries: ReadonlyMap<LeaseId, Entry>
-  /** Whoever must look for themselves, besides those whom the events concern. */
+  /** The waiters that must look for themselves, besides those that the events concern. */
   readonly wakes: readonly Wake[]
   /**
    * The earliest deadline that the decision treated as still running, in ticks; null if none. A store that decides

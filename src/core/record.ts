@@ -9,7 +9,7 @@
  * Ticks of `domain`, the clock of the store, are written as bare microseconds; a tick of another clock names it. Fences
  * are key fields and in no body, because a server raises the new ones while it commits.
  *
- * `isTerse` is for servers, whose ticks are microseconds of wall time and whose bodies nobody reads with SQL: a terse body
+ * `isTerse` is for servers, whose ticks are microseconds of wall time and whose bodies are not read with SQL: a terse body
  * also leaves out what its deadline, or the event around it, says already.
  */
 import type { Delegation } from './delegation.ts'

@@ -78,22 +78,22 @@ export class RefusalTable {
 }
 
 /** A request for what another holds. Nothing is told of it where no history is kept. */
-export function noteDenied(draft: Draft, wished: Ticket, blockers: readonly Blocker[]): void {
-  if (!wished.recorded) return
+export function noteDenied(draft: Draft, denied: Ticket, blockers: readonly Blocker[]): void {
+  if (!denied.recorded) return
   const holder = blockers[0]?.holder
   const facts = {
-    before: draft.entries.get(wished.id)?.state ?? null,
+    before: draft.entries.get(denied.id)?.state ?? null,
     after: 'failed',
     reason: holder === undefined ? 'held' : `held by ${holder}`,
   } as const
   draft.refuse({
     type: 'lease.denied',
-    ...eventCommon(wished, draft.now, facts),
-    ticket: { ...wished, state: 'failed', failure: 'denied' },
+    ...eventCommon(denied, draft.now, facts),
+    ticket: { ...denied, state: 'failed', failure: 'denied' },
   })
 }
 
-/** A renewal of what is known here. Of a lease that nobody knows, and of a request id that is taken, there is nothing to tell. */
+/** A renewal of what is known here. Of a lease that is not known, and of a request id that is taken, there is nothing to tell. */
 export function noteRenewalDenied(
   draft: Draft,
   { leaseId, holder }: Renew,

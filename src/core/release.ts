@@ -2,10 +2,11 @@
  * Decides a release, of one lease or of several together. The holder is compared and the deadline is judged: a late
  * release of a lease that ran out must not free what the next holder has.
  *
- * Several are released in one commit: their events stand next to each other in the ledger, and nobody is offered
- * anything before the last of them has ended. One that is no longer held does not keep the others.
+ * Several are released in one commit: their events stand next to each other in the ledger, and nothing is
+ * offered before the last of them has ended. One that is no longer held does not keep the others.
  *
- * A waiter that stands by need not be told of its offer and come back: it has said beforehand that it claims it.
+ * A waiter to which the release hands over need not be told of its offer and come back: it has said beforehand that it
+ * claims it.
  */
 import { mergeViews } from './acquire-all.ts'
 import { claimOffer } from './claim.ts'
@@ -32,13 +33,13 @@ export function decideRelease(
   const outcome = end(draft, command)
   makeOffers(draft)
   if (outcome.kind !== 'released') return draft.answer(outcome)
-  const claimed = claimStandingBy(draft, command)
+  const claimed = claimHandedOff(draft, command)
   return draft.answer(claimed === null ? outcome : { ...outcome, claimed })
 }
 
 /** Only at the same resource: what else a view tells, its epoch for one, is about that. */
-function claimStandingBy(draft: Draft, { standby, resource }: Release): Lease | null {
-  const ticket = standby === undefined ? undefined : draft.entries.get(standby)
+function claimHandedOff(draft: Draft, { handOffTo, resource }: Release): Lease | null {
+  const ticket = handOffTo === undefined ? undefined : draft.entries.get(handOffTo)
   if (ticket?.kind !== 'ticket' || ticket.state !== 'pending') return null
   if (ticket.offer === null || ticket.resource !== resource) return null
   return claimOffer(draft, ticket, ticket.offer)

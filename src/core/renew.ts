@@ -1,6 +1,6 @@
 /**
  * Decides a renewal. It looks at its own entry and nothing else, so that no stranger can make it miss, and it settles
- * nothing: a lease that is over stays over until somebody who needs the resource says so.
+ * nothing: a lease that is over stays over until a request for the resource settles it.
  */
 import type { Renew } from './command.ts'
 import { parentOf } from './delegation.ts'

@@ -40,7 +40,7 @@ export function parseResource(text: unknown): Resource {
 
 /**
  * Makes an absolute path canonical by its spelling alone: no empty, `.` or `..` segments. A `..` that would climb
- * above the root is refused instead of dropped, because whoever wrote it meant another file.
+ * above the root is refused instead of dropped, because its author meant another file.
  */
 export function normaliseFileName(path: string): string {
   if (!path.startsWith('/')) {
@@ -113,7 +113,7 @@ export function overlap(a: Reach, b: Reach): boolean {
 }
 
 /**
- * Whether all that overlaps `inner` overlaps `outer` too, so that whoever looked at `outer` has seen everything that
+ * Whether all that overlaps `inner` overlaps `outer` too, so that a look at `outer` has seen everything that
  * can stand in the way of `inner`.
  */
 export function covers(outer: Reach, inner: Reach): boolean {

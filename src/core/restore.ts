@@ -3,7 +3,7 @@
  * core's `evolve`, so the rebuilt entries are those that the first store kept.
  *
  * Deadlines stay what they were, on the clock that they were counted on. On the same clock what was held is held on; on
- * another one it is over, and whoever might still hold it is waited for, as after any change of clock.
+ * another one it is over, and a holder that may still count on it is waited for, as after any change of clock.
  *
  * Up to a number of events all is one step. A longer ledger takes several, in its order, since a server takes no commit
  * of any size: between two of them the store is what it was at an earlier moment, and the next step is the only one that

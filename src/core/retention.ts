@@ -3,7 +3,7 @@
  * it prunes. The one rule for every store: a store that prunes inside a server takes its numbers from here.
  *
  * What it promises of the clock: one reading, however far ahead, removes nothing that the last prune might not have removed.
- * A reading within `PRUNE_STEP_MS` of the last one is believed. One further ahead is a store that nobody swept for long, or
+ * A reading within `PRUNE_STEP_MS` of the last one is believed. One further ahead is a store that was not swept for long, or
  * a clock that was set wrongly: it moves what is believed by one step and removes by what was believed before. So
  * after a long rest each prune catches up by one step.
  */

@@ -1,6 +1,6 @@
 /**
  * Whether a request that comes again asks for what it had as its effect. A request id names one request: under the id of
- * another nobody may hear that it was carried out what was not.
+ * another no caller may hear that something was carried out that was not.
  */
 import { DIMENSIONS } from './budget.ts'
 import type { Advance, Spend, Transfer } from './command.ts'

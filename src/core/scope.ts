@@ -83,7 +83,7 @@ export function namespaceOf(text: string, field = 'scope.namespaces'): string {
   const isAbsolute = path.startsWith('/')
   const trimmed = path.slice(isAbsolute ? 1 : 0).replace(/\/$/, '')
   const parts = path === '/' ? [] : trimmed.split('/')
-  // Letters that only look like dots and slashes are these to whoever folds them (NFKC).
+  // Letters that only look like dots and slashes are these to a reader that folds them (NFKC).
   const folded = decoded.normalize('NFKC').split(/[/\\]/)
   if (parts.includes('') || folded.includes('.') || folded.includes('..')) {
     throw invalid(field, 'must be a path without empty, "." or ".." components', text)
@@ -92,7 +92,7 @@ export function namespaceOf(text: string, field = 'scope.namespaces'): string {
 }
 
 /**
- * The path as one who decodes it reads it. Null where it is not encoded as everybody would encode it: characters that
+ * The path as one who decodes it reads it. Null where it is not encoded as every encoder would do it: characters that
  * need no encoding (a dot among them), separators, a percent sign or control that would be decoded again, bytes that are
  * no UTF-8 in its shortest form, and `%u`, which is no encoding but is decoded by some. A percent sign that begins
  * nothing stands for itself.
@@ -146,7 +146,7 @@ function inSome(path: string, namespaces: readonly string[]): boolean {
 
 const ACT_FIELDS = ['workId', 'tool', 'path'] as const
 
-/** An act as somebody has named it. A field that is not known might be the one that is not allowed. */
+/** An act as its caller has named it. A field that is not known might be the one that is not allowed. */
 export function parseAct(value: unknown): ScopedAct {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw invalid('act', `must have ${ACT_FIELDS.join(', ')}`, value)

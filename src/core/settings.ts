@@ -158,7 +158,7 @@ export interface SettingRow {
   readonly resourceId: string | null
 }
 
-/** What holds for one resource. `malformed` says what is wrong when somebody wrote nonsense into the store. */
+/** What holds for one resource. `malformed` says what is wrong when the store holds nonsense. */
 export interface Settings extends SettingValues {
   /** Whether `default_ttl_seconds` was configured, be it to its default, so that it holds for leases that renew themselves. */
   readonly isTtlConfigured: boolean

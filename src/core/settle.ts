@@ -1,8 +1,8 @@
 /**
  * Brings a read set up to `now` before a command is answered: ends what is over, drops waiters that were not heard
- * of, and offers what is free to whoever is next. After it, no entry of the draft is past its deadline.
+ * of, and offers what is free to the next waiter. After it, no entry of the draft is past its deadline.
  *
- * No sweeper is needed for any of this; a background sweep only settles sooner what somebody would settle later.
+ * No sweeper is needed for any of this; a background sweep only settles sooner what a later command would settle.
  */
 import { blockersOf, compareIds, compareTickets, isBlocked, type Blocker } from './conflict.ts'
 import { eventCommon, type Draft } from './draft.ts'
@@ -78,7 +78,7 @@ function expire(draft: Draft, lease: Lease): void {
   })
 }
 
-/** The grace of a revocation is over: the lease ended at its deadline, by whoever asked for it. */
+/** The grace of a revocation is over: the lease ended at its deadline, in the name of the one that asked for it. */
 function endRevoked(draft: Draft, lease: Lease, { by, reason }: Revoking): void {
   const { now } = draft
   const { renewals } = lease
@@ -91,7 +91,7 @@ function endRevoked(draft: Draft, lease: Lease, { by, reason }: Revoking): void 
   })
 }
 
-/** Nobody gets the resource for a while after an end that the holder may not have noticed. */
+/** No request gets the resource for a while after an end that the holder may not have noticed. */
 export function lockDelay(lease: Lease, since: Tick, now: Now): Tick | null {
   if (lease.lockDelayMs === 0) return null
   const from = since.domain === now.tick.domain ? since : now.tick
@@ -125,7 +125,7 @@ function settleDelay(draft: Draft, lease: Lease): void {
 
 /**
  * A lease of another clock domain cannot be measured, so it is over. Its holder, unless it died with an earlier boot
- * of this host, may still count on its full TTL, so nobody else gets the resource until that has passed here.
+ * of this host, may still count on its full TTL, so no other gets the resource until that has passed here.
  */
 function delayAfterForeignClock(lease: Lease, now: Now): Tick | null {
   const { domain } = lease.deadline
@@ -171,7 +171,7 @@ interface FailureCause {
  * Offers go in queue order; a ticket that nothing blocks any more is offered the lease, with its fence. All tickets
  * of a flat resource overlap, so whatever blocks one of them blocks those behind it too. A ticket that reaches further
  * than the view, or is one of several that are served together, is woken instead, if there is news for it: what blocks
- * it may lie where nobody has looked, and its own claim looks everywhere.
+ * it may lie where this command has not looked, and its own claim looks everywhere.
  */
 export function makeOffers(draft: Draft): void {
   const { now } = draft

@@ -1,5 +1,5 @@
 /**
- * What a ticket at the end of a queue depends on: the youngest before it. While that one stands there unserved and nobody
+ * What a ticket at the end of a queue depends on: the youngest before it. While that one stands there unserved and no other
  * has come after it, the resource is not free, and the ticket is the last, whatever else has changed.
  */
 import type { Commit } from './commit.ts'
@@ -17,7 +17,7 @@ export function ticketAhead(commit: Commit, entries: Iterable<Entry>): Ticket | 
   return youngest !== null && isUnserved(youngest) ? youngest : null
 }
 
-/** Whether a commit is nothing but a ticket. Whoever shares may be served although somebody waits before it. */
+/** Whether a commit is nothing but a ticket. A request to share may be served although another waits before it. */
 function isQueuedTicket({ changes, requests, epochs, wakes, firstFence }: Commit): boolean {
   const [change] = changes
   if (change === undefined || changes.length > 1 || change.before !== undefined) return false
@@ -26,7 +26,7 @@ function isQueuedTicket({ changes, requests, epochs, wakes, firstFence }: Commit
   return after !== null && isUnserved(after) && after.mode === 'exclusive'
 }
 
-/** A lease was there before everybody who waits for it. */
+/** A lease was there before every ticket that waits for it. */
 function placeOf(entry: Entry): number {
   return entry.kind === 'ticket' ? arrivedUs(entry) : 0
 }

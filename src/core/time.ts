@@ -20,7 +20,7 @@ export interface Now {
   readonly domainSinceUs: number
   /**
    * How much later than `tick` the decision may still be committed. 0 for a store that decides while it commits; one
-   * that decides before it asks must not take that time from whoever is granted something.
+   * that decides before it asks must not take that time from the holder that is granted something.
    */
   readonly toleranceUs: number
 }
@@ -31,7 +31,7 @@ export function tickAfter(tick: Tick, spanMs: number): Tick {
   return { domain: tick.domain, us: tick.us + spanMs * US_PER_MS }
 }
 
-/** The last moment at which the decision can be committed. Whoever is told what is left counts from here. */
+/** The last moment at which the decision can be committed. A holder that is told what is left counts from here. */
 export function latestTick({ tick, toleranceUs }: Now): Tick {
   return { domain: tick.domain, us: tick.us + toleranceUs }
 }

@@ -3,7 +3,7 @@
  * crash at any point leaves exactly one owner.
  *
  * A named receiver passes the queue by design; it gets a new id and a higher fence, the same mode, extent and TTL, and
- * the same end of `maxHoldMs`. `next` offers to the queue instead, and changes nothing if nobody there fits.
+ * the same end of `maxHoldMs`. `next` offers to the queue instead, and changes nothing if no ticket there fits.
  */
 import type { Transfer } from './command.ts'
 import { isBlocked } from './conflict.ts'
@@ -65,8 +65,8 @@ function transferredBefore(view: RealmView, command: Transfer): Lease | null {
 }
 
 /**
- * Only whoever can be offered it in this very commit: one that must come and look for itself, because it waits for
- * several resources or reaches further than this command sees, may find that it cannot have it, and then nobody would.
+ * Only a waiter that can be offered it in this very commit: one that must come and look for itself, because it waits for
+ * several resources or reaches further than this command sees, may find that it cannot have it, and then none would.
  */
 function someoneFits(draft: Draft, lease: Lease): boolean {
   const others = [...draft.entries.values()].filter((entry) => entry.id !== lease.id)

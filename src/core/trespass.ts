@@ -1,6 +1,6 @@
 /**
  * Decides whether a trespass is written down: a write of another than the holder to what a live lease covers. It changes
- * nothing but the ledger and looks at its own entry alone, so that it delays nobody. A lease that has ended meanwhile
+ * nothing but the ledger and looks at its own entry alone, so that it delays no other command. A lease that has ended meanwhile
  * cannot be written through, and what it does not cover was not its own.
  */
 import type { Trespass } from './command.ts'

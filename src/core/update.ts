@@ -2,8 +2,8 @@
  * Decides an update of the holder's own words: `reason` and `metadata` as the blocked see them. It changes nothing else
  * and looks at its own entry alone, as a renewal does.
  *
- * The last words stay with the lease when it ends, as long as history is kept: whoever holds the resource next can read
- * them there, and nobody else pays for them.
+ * The last words stay with the lease when it ends, as long as history is kept: the next holder of the resource can read
+ * them there, and no other command pays for them.
  */
 import type { Update } from './command.ts'
 import { Draft, eventCommon } from './draft.ts'

@@ -44,13 +44,13 @@ export function decideWithdraw(
   return draft.answer({ kind: 'withdrawn', released: true })
 }
 
-/** Whoever asked may have been given, under another id, a lease that was transferred to it. */
+/** The requester may have been given, under another id, a lease that was transferred to it. */
 function grantedId({ prior }: RealmView, { leaseId }: Withdraw): LeaseId {
   return prior?.type === 'lease.adopted' ? prior.leaseId : leaseId
 }
 
 /**
- * Ends a ticket that can never be served, whoever filed it. One that is no longer there, has been served, or was filed
+ * Ends a ticket that can never be served, whichever waiter filed it. One that is no longer there, has been served, or was filed
  * anew since the search, is left alone, and the search must not speak of a cycle.
  */
 export function decideRefuseDeadlock(

@@ -80,7 +80,7 @@ interface SealedLease {
 type Finding = StoreDifference & { readonly number: number }
 
 /**
- * The same one event after the other, for ledgers that nobody has in memory: of what the store keeps a digest is
+ * The same one event after the other, for ledgers that do not fit into memory: of what the store keeps a digest is
  * remembered, of what is sealed no more than what is missing. First all that the store has, then all that was sealed.
  */
 export class LedgerComparison {

@@ -1,6 +1,6 @@
 /**
- * What somebody held over a stretch of time, from the ledger alone. Each lease was held from its grant to its end: the
- * one that the ledger tells of, or its expiry if nobody has written that down yet.
+ * What a holder held over a stretch of time, from the ledger alone. Each lease was held from its grant to its end: the
+ * one that the ledger tells of, or its expiry if no event tells of that yet.
  *
  * The whole ledger is folded, also what came after the stretch: how a lease ended may have been told later.
  */
@@ -48,7 +48,7 @@ export interface HoldingsQuery {
   /** The present: what was to end before it has ended. */
   readonly nowMs: number
   readonly holder?: string
-  /** Whoever held it, or a directory that it is in. */
+  /** What was held of it, or of a directory that it is in, by any holder. */
   readonly resource?: string
   /** What the store keeps now. Without it a lease whose renewals are not recorded may be told as over while it is held. */
   readonly kept?: KeptLeases

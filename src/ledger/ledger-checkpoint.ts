@@ -55,7 +55,7 @@ export function sealChain(
   return { ...facts, signature }
 }
 
-/** When a ledger is sealed, as whoever seals it says. */
+/** When a ledger is sealed, as the sealer says. */
 export function parseSealTime(atMs: number): number {
   if (Number.isSafeInteger(atMs) && atMs >= 0) return atMs
   throw invalid('atMs', 'must be whole milliseconds', atMs)

@@ -1,8 +1,8 @@
 /**
- * Rotations of keys as a sealed ledger has them: with the public part of the new key, so that whoever trusts the old one
+ * Rotations of keys as a sealed ledger has them: with the public part of the new key, so that a verifier that trusts the old one
  * can follow to the new one by the ledger alone.
  *
- * What a key says of time is worth nothing once somebody has stolen it: it can date whatever it signs back. So keys are
+ * What a key says of time is worth nothing once it was stolen: it can date whatever it signs back. So keys are
  * judged by the order of the ledger. One key seals at a time; it names one successor and no more, and seals nothing
  * after it has; nor can it name a stranger once a verifier knows its successor, or knows that it no longer signs. And
  * since a thief can cut the ledger off before the rotation, the rotation names the last checkpoints of the old key: a

@@ -1,6 +1,6 @@
 /**
  * The state of leases at a past instant, from the ledger alone. Wall times within a realm do not go back where ownership
- * changes, so the events up to an instant are those that had happened; a lease whose end had come but that nobody had
+ * changes, so the events up to an instant are those that had happened; a lease whose end had come but that no commit had
  * settled was over, unless something that happened to it later shows that it was held on.
  */
 import type { LeaseEvent } from '../core/event.ts'

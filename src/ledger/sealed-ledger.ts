@@ -147,7 +147,7 @@ function textOf(json: string): string | null {
   }
 }
 
-/** The position that a line claims to have, for whoever must be told where it is; null if it is no line. */
+/** The position that a line claims to have, for a reader that must be told where it is; null if it is no line. */
 export function positionOf(line: string): Position | null {
   const position = LINE_PATTERN.exec(line)?.[2]
   return position === undefined ? null : textOf(position)

@@ -53,7 +53,7 @@ export function verifyLedger(
   return verification.end()
 }
 
-/** Verifies a ledger line by line, so that nobody needs to have all of it at once. */
+/** Verifies a ledger line by line, so that a verifier need not have all of it at once. */
 export class LedgerVerification {
   readonly chain: LedgerChain = new LedgerChain()
   readonly trust: LedgerTrust

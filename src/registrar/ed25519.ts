@@ -58,7 +58,7 @@ export class SigningKey {
     return Uint8Array.from(sign(null, message, this.#key))
   }
 
-  /** The secret, for whoever keeps keys. */
+  /** The secret, for the file that keeps keys. */
   exportSeed(): Uint8Array {
     return Uint8Array.from(this.#seed)
   }
@@ -74,7 +74,7 @@ export function generateSigningKey(): SigningKey {
   return new SigningKey(der.subarray(-KEY_BYTES))
 }
 
-/** A key is named by its hash, so that nobody can put another under the same name. */
+/** A key is named by its hash, so that no other key can be put under the same name. */
 export function keyIdOf(publicKey: Uint8Array): string {
   const hash = createHash('sha256').update(KEY_ID_TAG).update(publicKey).digest('hex')
   return hash.slice(0, KEY_ID_LENGTH)

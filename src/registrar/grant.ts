@@ -1,5 +1,5 @@
 /**
- * Grants: leases that the registrar has signed, so that anybody with its public keys can check them without a store.
+ * Grants: leases that the registrar has signed, so that a verifier with its public keys can check them without a store.
  *
  * A token is the chain of grants from the root to the lease it is for. Each block is signed over its own bytes and the
  * hash of the block before it, so that none can be dropped, reordered, widened or moved elsewhere. The bytes hold what
@@ -36,7 +36,7 @@ export interface Grant {
   readonly expiresAtMs: number
   /** Null for the root of a chain. */
   readonly parentId: string | null
-  /** For whom the grant is meant to be checked; null: for anybody. */
+  /** For whom the grant is meant to be checked; null: for any verifier. */
   readonly audience: string | null
   readonly scope: Scope
   /** Limits, not what is left of them. */
@@ -58,7 +58,7 @@ const VERSION = 1
 const PREFIX = `${TAG}.${VERSION}.`
 const BLOCKS_MAX = DERIVATION_DEPTH_MAX + 1
 
-/** How far the clock of the store that issued a grant may be ahead of the clock of whoever checks it. */
+/** How far the clock of the store that issued a grant may be ahead of the verifier's clock. */
 export const GRANT_SKEW_MS = 60_000
 
 /**
@@ -94,7 +94,7 @@ export function signGrant(grant: Grant, key: SigningKey, parent?: string): strin
   return tokenOf([...blocks, { bytes, signature: key.sign(bytes) }])
 }
 
-/** The grant in its one spelling: another one would be signed, and then refused by everybody. */
+/** The grant in its one spelling: another one would be signed, and then refused by every verifier. */
 function requireGrant(grant: Grant): Grant {
   if (typeof grant !== 'object' || grant === null) throw invalid('grant', 'must be a grant', grant)
   const { parentId, audience } = grant
@@ -127,7 +127,7 @@ function requireCount(field: string, value: unknown): number {
 export interface VerifyGrantOptions {
   /** Milliseconds. */
   readonly now: number
-  /** Who checks. A grant for somebody else is refused, and one that names somebody is refused by nobody in particular. */
+  /** Who checks. A grant for another verifier is refused; a verifier without a name refuses every grant that names one. */
   readonly audience?: string
 }
 

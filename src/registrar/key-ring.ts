@@ -262,7 +262,7 @@ function requireEnd({ keyId, state, retiresAtMs }: KeptKey, rotation: KeyRotatio
   throw undecodable(`the key ${keyId} has signed that it retires earlier`)
 }
 
-/** The public keys of what `tenure keys export` has written, for whoever verifies; secrets are left out. */
+/** The public keys of what `tenure keys export` has written, for a verifier; secrets are left out. */
 export function parseVerificationKeys(text: string): readonly VerificationKey[] {
   return parseKeyRing(text).keys.map(
     ({ keyId, publicKey, state, retiresAtMs, successor = null }) => {

@@ -14,7 +14,7 @@ export class LeaseTable {
   readonly activeByResource: Map<Resource, string> = new Map()
   /** Active leases beside it: those that share it, and those derived from the one above; of stores that know such. */
   readonly sharersByResource: Map<Resource, Set<string>> = new Map()
-  /** Those who wait, of stores that know such. */
+  /** Waiters, of stores that know such. */
   readonly tickets: Map<string, Ticket> = new Map()
   /** What is left of leases that were pruned: enough to know their ids again. */
   readonly pruned: Set<string> = new Set()
@@ -109,7 +109,7 @@ function depthOf(lease: RegisteredLease | undefined): number {
 
 const DIGEST_LENGTH = 24
 
-/** 144 bits of the id's hash: short, and nobody finds a second id for them. */
+/** 144 bits of the id's hash: short, and no second id can be found for them. */
 function idDigest(leaseId: string): string {
   return createHash('sha256').update(leaseId).digest('base64url').slice(0, DIGEST_LENGTH)
 }

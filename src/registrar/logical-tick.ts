@@ -1,6 +1,6 @@
 /**
  * Ticks as the registrar's events carry them: a count of a monotonic clock, its rate, and the domain in which the count
- * means anything. Ticks of different domains or rates are never compared: whoever asks gets the closed answer.
+ * means anything. Ticks of different domains or rates are never compared: the caller gets the closed answer.
  */
 import { invalid, isLeaseError } from '../core/errors.ts'
 import type { Tick } from '../core/time.ts'
@@ -38,7 +38,7 @@ function parseRate(field: string, value: unknown): number {
   throw invalid(field, 'must be a positive integer', value)
 }
 
-/** Whether a value is a tick; whoever asks about one that is none gets the closed answer. */
+/** Whether a value is a tick; a caller that asks about one that is none gets the closed answer. */
 export function isTick(value: unknown): value is LogicalTick {
   try {
     parseTick('tick', value)

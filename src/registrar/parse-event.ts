@@ -1,7 +1,7 @@
 /**
- * Reads an event that came from outside. A hash proves that nobody has changed a line since it was written, not that it
+ * Reads an event that came from outside. A hash proves that a line was not changed since it was written, not that it
  * was a store that wrote it: so every field must be there, be of its kind, be known, and be within the limits that hold
- * for whoever asks a store for something.
+ * for a request to a store.
  */
 import { parseBudget } from '../core/budget.ts'
 import type { AccountChange, Delegation } from '../core/delegation.ts'

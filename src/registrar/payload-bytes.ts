@@ -193,7 +193,7 @@ export function payloadFromJson(payload: OwnPayload): OwnPayload {
   return read as unknown as OwnPayload
 }
 
-/** What is no number stays what it is, and is refused by whoever reads the field. */
+/** What is no number stays what it is, and is refused by the reader of the field. */
 function integerOf(text: string): bigint | string {
   return DECIMAL_PATTERN.test(text) ? BigInt(text) : text
 }

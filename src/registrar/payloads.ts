@@ -21,7 +21,7 @@ export interface LeaseIssuedFacts {
   readonly issuedAt: WallTime
   readonly expiresAt: WallTime
   /**
-   * 1..512 bytes. The reducer asks for it and does not verify it: whoever appends to the ledger does (`verifyEvent`). Left
+   * 1..512 bytes. The reducer asks for it and does not verify it: the process that appends to the ledger does (`verifyEvent`). Left
    * out of what is yet to be signed (`signEvent`, `RegistrarLedger.append`).
    */
   readonly registrarSignature?: Signature

@@ -122,7 +122,7 @@ export function reduceExpired(table: LeaseTable, payload: LeaseExpiredPayload): 
   table.put(new RegisteredLease(evolved, origin, endedTerm(lease, expiresAt)), lease)
 }
 
-/** Somebody found that two leases were claimed and says which one stays: for the record, it changes no lease. */
+/** A registrar found that two leases were claimed and says which one stays: for the record, it changes no lease. */
 export function reduceConflict(payload: LeaseConflictPayload): void {
   requireId('workId', payload.workId)
   if (!Array.isArray(payload.conflictingLeaseIds)) {
@@ -147,7 +147,7 @@ function requireSignature(leaseId: string, value: unknown = NO_SIGNATURE): Uint8
 }
 
 /**
- * Whoever gave the bytes may use their array again. Small buffers come out of a pool, which takes a quarter of the time
+ * The caller that gave the bytes may use their array again. Small buffers come out of a pool, which takes a quarter of the time
  * of an array of their own, and nearly every event has a signature.
  */
 function copyOf(bytes: Uint8Array): Uint8Array {

@@ -1,6 +1,6 @@
 /**
  * A reducer's state as text, and back. The text is canonical: leases in order of id, fields in order of name, so its
- * hash is the digest of the state. The digest finds damage; whoever must fear forgery signs the text.
+ * hash is the digest of the state. The digest finds damage; a program that must fear forgery signs the text.
  */
 import { createHash } from 'node:crypto'
 import { LeaseError, show } from '../core/errors.ts'

@@ -60,7 +60,7 @@ export function verifyEvent(
     throw new LeaseError('MISSING_SIGNATURE', `${event.eventType} must carry a signature, got none`)
   }
   if (registrarSignature.length !== KEY_ID_BYTES + SIGNATURE_BYTES) {
-    throw unfit(
+    throw badSignature(
       event,
       `must be ${KEY_ID_BYTES + SIGNATURE_BYTES} bytes, got ${registrarSignature.length}`,
     )
@@ -69,7 +69,7 @@ export function verifyEvent(
   const { publicKey } = requireVerifier(finderOf(keys), keyId, now)
   const signature = registrarSignature.subarray(KEY_ID_BYTES)
   if (verifySignature(eventBytes(event, keyId), signature, publicKey)) return { keyId }
-  throw unfit(event, 'does not fit the event')
+  throw badSignature(event, 'does not fit the event')
 }
 
 function ownPayload(event: EventRecord): OwnPayload {
@@ -79,7 +79,7 @@ function ownPayload(event: EventRecord): OwnPayload {
   throw disagreement(event.eventType, 'one of a store, which its chain proves')
 }
 
-function unfit({ eventType }: EventRecord, problem: string): LeaseError {
+function badSignature({ eventType }: EventRecord, problem: string): LeaseError {
   return new LeaseError('INVALID_SIGNATURE', `the signature of ${eventType} ${problem}`, {
     details: { eventType },
   })

@@ -17,7 +17,7 @@ export interface Succession {
   readonly lastCheckpoints: readonly string[]
 }
 
-/** What somebody who verifies needs to know of a key. */
+/** What a verifier needs to know of a key. */
 export interface VerificationKey {
   readonly keyId: string
   readonly publicKey: Uint8Array

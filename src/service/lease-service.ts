@@ -226,7 +226,7 @@ export class LeaseService implements LeaseApi {
 
   #handOver(command: Release, waiter: HandOffWaiter): Promise<Decided<ReleaseOutcome>> {
     const settle = waiter.carryClaim()
-    const decided = this.#runner.run({ ...command, standby: waiter.id })
+    const decided = this.#runner.run({ ...command, handOffTo: waiter.id })
     settle(decided.then(({ outcome, now }) => claimedAnswer(outcome, now)))
     return decided
   }

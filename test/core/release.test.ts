@@ -57,7 +57,7 @@ describe('a release', () => {
 
   it('takes the claim of a waiter that stands by along: it has its lease, and nobody wakes it', () => {
     const seen = view([lease(), ticket({ id: id(3), orderUs: 3, holder: 'bob', ttlMs: 9_000 })])
-    const decision = decide(seen, release({ standby: id(3) }), nowAt(1))
+    const decision = decide(seen, release({ handOffTo: id(3) }), nowAt(1))
     expect(told(decision)).toEqual(['lease.released 1', 'lease.offered 3', 'lease.issued 3'])
     const fence = (WALL_MS + 1) * 1000
     const claimed = { id: id(3), holder: 'bob', state: 'active', fence, deadline: tickAt(9_001) }
@@ -71,7 +71,7 @@ describe('a release', () => {
     ['its ticket is over', [ticket({ id: id(3), deadline: tickAt(1) }), ticket({ id: id(2) })]],
   ])('wakes whoever is next when a waiter stands by but %s', (_why, queue) => {
     const seen = view([lease(), ...queue])
-    const decision = decide(seen, release({ standby: id(3) }), nowAt(1))
+    const decision = decide(seen, release({ handOffTo: id(3) }), nowAt(1))
     expect(told(decision).at(-1)).toBe('lease.offered 2')
     expect(decision.outcome).not.toHaveProperty('claimed')
     expect(commitOf(seen, decision).wakes).toMatchObject([{ leaseId: id(2) }])
@@ -81,7 +81,7 @@ describe('a release', () => {
     const [above, below] = [parseResource('file:/a'), parseResource('file:/a/b')]
     const held = lease({ resource: above, extent: 'subtree' })
     const waiting = ticket({ id: id(3), resource: below })
-    const command = release({ resource: above, extent: 'subtree', standby: id(3) })
+    const command = release({ resource: above, extent: 'subtree', handOffTo: id(3) })
     const decision = decide(view([held, waiting]), command, nowAt(1))
     expect(told(decision)).toEqual(['lease.released 1', 'lease.offered 3'])
   })
