@@ -1,7 +1,7 @@
 /**
  * Decides upgrades and downgrades of a lease in place.
  *
- * A holder that asks to be alone keeps its shared lease and, until the others have left, lets nobody else in. The last
+ * A holder that asks to be alone keeps its shared lease and, until the others have left, lets no other in. The last
  * of them to leave completes the upgrade in the same commit, with a new fence, so there is no moment at which another
  * writer could slip in. Two holders that both ask would wait for each other: the second is refused.
  */
@@ -25,7 +25,7 @@ export function decideUpgrade(
   const draft = new Draft(view, now, command)
   const own = ownLease(view, { ...command, effect: 'lease.upgraded' })
   if (own.kind === 'refused') return draft.answer(own.refusal)
-  // Whoever names the wrong place has not looked where the lease is, and would find nobody in its way.
+  // A request that names the wrong place has not looked where the lease is, and would find nothing in its way.
   if (!draft.sees(own.lease)) return draft.answer({ kind: 'not_found', leaseId: own.lease.id })
   settle(draft)
   const lease = draft.lease(own.lease.id)
@@ -133,8 +133,9 @@ export function decideDowngrade(
   settle(draft)
   const lease = draft.lease(own.lease.id)
   if (!isHeld(lease, now)) return draft.answer(endedOutcome(lease))
+  // A repeat hears what the first try did: it was that one which changed the mode.
   if (own.repeated || lease.mode === 'shared') {
-    return draft.answer({ kind: 'downgraded', lease, changed: false })
+    return draft.answer({ kind: 'downgraded', lease, changed: own.repeated })
   }
   const lone = draft.childrenOf(lease).find(({ mode, upgrading }) => {
     return mode === 'exclusive' || upgrading

@@ -313,6 +313,17 @@ describe('a downgrade', () => {
     expect(await lease.downgrade()).toEqual({ changed: true })
   })
 
+  it('whose answer was lost is sent again, and says that it changed the mode', async () => {
+    const world = newWorld()
+    const { tenure, faults } = newClient(world, 'ann')
+    const lease = await tenure.acquire('work:W-1')
+    faults.when('downgrade', first(1, loseAnswer))
+    const downgrading = follow(lease.downgrade())
+    await world.runtime.advance(1_000)
+    expect(downgrading.value()).toEqual({ changed: true })
+    expect(faults.count('downgrade')).toBe(2)
+  })
+
   it('takes back an upgrade that is under way', async () => {
     const sharing = await newSharing()
     const upgrading = follow(sharing.annLease.upgrade())

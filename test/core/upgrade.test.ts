@@ -178,11 +178,11 @@ describe('a downgrade', () => {
     expect(events).toEqual([])
   })
 
-  it('that is heard again has its first effect only', () => {
+  it('that is heard again has its first effect only, and the first answer', () => {
     const prior = { leaseId: id(1), type: 'lease.downgraded' } as const
     const command = downgrade({ requestId: 'r1' })
     const { outcome, events } = decide(view([lease()], { prior }), command, nowAt(1))
-    expect(outcome).toMatchObject({ kind: 'downgraded', changed: false })
+    expect(outcome).toMatchObject({ kind: 'downgraded', changed: true })
     expect(events).toEqual([])
   })
 

@@ -54,12 +54,10 @@ export const downgrade: CliCommand = defineLeaseCommand({
   examples: ['tenure downgrade src/app.ts --holder agent-7'],
   act:
     () =>
-    async ({ api, target, before, holder }) => {
-      const { lease, ...answer } = await send('downgraded', (requestId) =>
+    async ({ api, target, holder }) => {
+      const { lease, changed } = await send('downgraded', (requestId) =>
         api.downgrade({ ...target, holder, requestId }),
       )
-      // The answer to a request that is sent again tells of its second try, which changes nothing.
-      const changed = answer.changed || before?.mode === 'exclusive'
       const nothing = `${lease.resource} is shared already: nothing changed`
       const title = changed ? `downgraded ${lease.resource}` : nothing
       return { ...leaseEffect(lease, 'is shared', title), answer: { ...lease, changed } }
