@@ -1,5 +1,5 @@
 /** `tenure/fleet`: instances that share sessions. What is not named here is not promised. */
-export { runFleet } from './fleet/run-fleet.ts'
+export { runFleet } from './fleet/fleet-runner.ts'
 export type {
   Fleet,
   FleetEvents,
@@ -15,5 +15,5 @@ export type {
   SessionSource,
 } from './fleet/contract.ts'
 export type { LayoutName, LeaseManagerOptions } from './fleet/fleet-options.ts'
-export { assignOwners, preferredOwner, type RankedNode } from './fleet/rendezvous.ts'
+export { assignOwners, preferredOwner, type RankedNode } from './fleet/assignment.ts'
 export { openLeaseManager, type OpenManagerOptions } from './open-fleet.ts'

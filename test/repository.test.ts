@@ -147,13 +147,14 @@ const SUBJECTLESS = /\b(whoever|whomever|nobody|somebody|anybody|everybody|those
 
 /** The folders that keep to it. */
 const PLAIN = [
-  ...['client', 'files', 'fleet', 'git', 'hooks', 'http-client', 'mcp', 'protocol', 'runtime'],
-  ...['service', 'store-port', 'testing', 'workflow'],
+  ...['client', 'core', 'delegation', 'demo', 'files', 'fleet', 'git', 'hooks', 'http-client'],
+  ...['ledger', 'mcp', 'protocol', 'registrar', 'runtime', 'service', 'store-port', 'testing'],
+  'workflow',
 ]
 
-/** Names and messages that are public, and the field of a command of the core. */
+/** Names and messages that are public, or stored. */
 const OLDER_NAMES =
-  /MarkDecision as Verdict|nobody_waiting|used by nobody else|standby: waiter\.id/g
+  /MarkDecision as Verdict|LedgerVerdict|\bwished\b|nobody_waiting|used by nobody else|that nobody shares|nobody waits for the resource|those who stand still/g
 
 describe('the words of the sources', () => {
   const plain = SOURCES.filter(({ name }) => PLAIN.includes(name.split('/')[1] ?? ''))
@@ -242,31 +243,8 @@ const SHARED_NAMES: Readonly<Record<string, readonly string[]>> = {
     ...['LossReason', 'Moment', 'Role', 'SettingChange', 'Wait', 'parseReleaseReason'],
   ],
   'not told apart yet': [
-    ...[
-      'Asked',
-      'Command',
-      'Draft',
-      'Entry',
-      'Fields',
-      'LedgerStanding',
-      'LiveIndex',
-      'Mark',
-      'Patience',
-      'Place',
-    ],
-    ...[
-      'Reply',
-      'Revoked',
-      'Route',
-      'Sample',
-      'backOffMs',
-      'closedError',
-      'isAbsent',
-      'isOver',
-      'isStale',
-    ],
-    ...['parseFlag', 'parseJson', 'pause', 'placeOf', 'plural', 'readHistory', 'readResource'],
-    ...['requireListener', 'ticketOf'],
+    ...['Asked', 'Fields', 'LedgerStanding', 'LiveIndex', 'Mark', 'Patience', 'Place', 'Route'],
+    ...['Sample', 'backOffMs', 'parseJson', 'pause', 'plural'],
   ],
 }
 

@@ -84,7 +84,7 @@ export const RESOURCES: Positional = {
   several: true,
 }
 
-/** What somebody wants to hold, and how. */
+/** What the caller wants to hold, and how. */
 export interface WantedLeases {
   readonly reaches: readonly Reach[]
   /** As they were spelt, before links were followed. */
@@ -131,7 +131,7 @@ function refuseForSeveral(options: OptionValues<AcquireTable>): void {
   }
 }
 
-/** Undefined leaves the choice to the configuration; without any of the three nobody waits. */
+/** Undefined leaves the choice to the configuration; without any of the three the command does not wait. */
 function waitMsOf({ wait, timeout, blocking }: OptionValues<AcquireTable>): number | undefined {
   if (wait !== undefined && timeout !== undefined) {
     throw invalid(

@@ -1,6 +1,6 @@
 /**
  * Command lines. Each command declares one table of options and a list of positionals; that table alone drives the
- * parsing, `--help`, and what is said about an option that nobody knows.
+ * parsing, `--help`, and what is said about an option that is not known.
  */
 import { invalid, LeaseError, show } from '../core/errors.ts'
 import { WAIT_MS_MAX } from '../core/limits.ts'
@@ -175,10 +175,10 @@ function usageError(field: string, message: string): LeaseError {
   return new LeaseError('INVALID_INPUT', message, { details: { field } })
 }
 
-/** Longer than any option; whoever typed more did not merely mistype. */
+/** Longer than any option; a longer word is no mistyped one. */
 const WORD_LENGTH_MAX = 40
 
-/** The known word that somebody probably meant, or null when none is close. */
+/** The known word that the caller probably meant, or null when none is close. */
 export function nearest(word: string, known: readonly string[]): string | null {
   if (word.length > WORD_LENGTH_MAX) return null
   const close = known

@@ -31,7 +31,7 @@ function takesValue(word: string): boolean {
   return option !== undefined && option.placeholder !== null
 }
 
-/** Nobody said what to do: somebody who typed `tenure` alone gets the overview, and a script that did, a failure. */
+/** No command was given: a person who typed `tenure` alone gets the overview, and a script that did, a failure. */
 async function withoutCommand(words: readonly string[]): Promise<number> {
   if (asksFor(words, '--help', '-h')) return printHelp(undefined)
   if (words.length > 0) throw usageError('command must be given, got nothing (see tenure --help)')

@@ -1,5 +1,5 @@
 /**
- * Where the store is when nobody says: beside the repository that the work is about, so that all its worktrees share
+ * Where the store is when no option or variable says: beside the repository that the work is about, so that all its worktrees share
  * it, and otherwise in the user's state directory. Git itself is not asked: starting it costs more than all the rest.
  *
  * A repository that is there and cannot be read is an error. Passing over it would put two agents into two stores.
@@ -18,7 +18,7 @@ export function defaultStoreUrl(cwd: string, env: Env): string {
   return `sqlite:${file.replaceAll('%', '%25').replaceAll('?', '%3F')}`
 }
 
-/** Where Tenure keeps what nobody gave another place. */
+/** Where Tenure keeps what was given no other place. */
 export function defaultDirectory(cwd: string, env: Env): string {
   return gitCommonDirectory(cwd, env) ?? stateDirectory(env)
 }

@@ -44,7 +44,7 @@ export function formatExact(ms: number): string {
   return `${ms}ms`
 }
 
-/** A span in at most two units, rounded down, so that nobody is promised more time than there is. */
+/** A span in at most two units, rounded down, so that no reader is promised more time than there is. */
 export function formatSpan(spanMs: number): string {
   const ms = Math.max(0, Math.floor(spanMs))
   if (ms < 1_000) return `${ms}ms`

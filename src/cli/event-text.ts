@@ -81,7 +81,7 @@ function modeOf(event: LeaseEvent): string {
   return event.type === 'lease.downgraded' ? 'shared' : '-'
 }
 
-/** One event on a line of its own, for a stream whose next line nobody knows yet. */
+/** One event on a line of its own, for a stream whose next line is not known yet. */
 export function eventLine(event: LeaseEvent, paint: Paint): string {
   const word = paint(eventWord(event.type).padEnd(11), EVENT_COLOURS[event.type])
   const parts = [visible(event.resource), visible(event.holder), ...factsOf(event)]

@@ -17,12 +17,12 @@ export interface IdentityOptions {
 
 export interface Identity {
   readonly url: string
-  /** Null when nobody named one: then the URL may, or it is `default`. */
+  /** Null when none was named: then the URL may, or it is `default`. */
   readonly namespace: string | null
   readonly holder: string
-  /** Null when nobody named one: one-shot commands then use the holder's name, `run` one of its own. */
+  /** Null when none was named: one-shot commands then use the holder's name, `run` one of its own. */
   readonly session: string | null
-  /** For a server of Tenure; null when nobody named one. */
+  /** For a server of Tenure; null when none was named. */
   readonly token: string | null
 }
 
@@ -41,8 +41,8 @@ export function identify(options: IdentityOptions, cwd: string, env: Env): Ident
 }
 
 /**
- * A variable that is set and empty is most often one whose value went missing; passing over it would put whoever meant a
- * shared store into one of its own. One that is no UTF-8 could become somebody else's name.
+ * A variable that is set and empty is most often one whose value went missing; passing over it would put a caller that meant a
+ * shared store into one of its own. One that is no UTF-8 could become another holder's name.
  */
 export function fromEnv(env: Env, name: string): string | undefined {
   const value = env[name]

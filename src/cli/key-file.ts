@@ -6,7 +6,7 @@ import type { KeyRing } from '../registrar/key-ring.ts'
 import { report } from '../runtime/diagnostics.ts'
 import { defaultDirectory } from './default-store.ts'
 import { fromEnv } from './identity.ts'
-import { waitForTurn } from './turn.ts'
+import { waitForTurn } from '../delegation/turn.ts'
 
 const KEY_FILE = 'tenure.keys.json'
 
@@ -37,7 +37,7 @@ export async function withKeyFile<Result>(
 
 /**
  * Remembers in the file that its key seals this ledger, so that a rotation can name the last checkpoint. False where the
- * file may not be written to; then whoever rotates must name the ledger.
+ * file may not be written to; then the rotation must name the ledger.
  */
 export async function noteLedger(keyFile: string, directory: string): Promise<boolean> {
   if (readKeyFile(keyFile).ledgers?.includes(directory) === true) return true

@@ -3,7 +3,7 @@ import { invalid, LeaseError, show } from '../core/errors.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { refusalError } from '../core/outcome.ts'
 import type { LeaseApi, LeaseRef } from '../service/lease-api.ts'
-import { readResource } from './resource-argument.ts'
+import { readResourceArgument } from './resource-argument.ts'
 
 const UUID_PATTERN = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 /** Rather an id that lost a part on its way than a file of that name; such a file is written `./cafe1234`. */
@@ -12,7 +12,7 @@ const MANGLED_PATTERN = /^[0-9a-f-]{8,}$/i
 export interface LeaseQuestion {
   readonly text: string
   readonly cwd: string
-  /** Whose lease it must be; null for an operator, who may end anybody's. */
+  /** Whose lease it must be; null for an operator, who may end any holder's. */
   readonly holder: string | null
 }
 
@@ -37,7 +37,7 @@ export async function findLease(api: LeaseApi, question: LeaseQuestion): Promise
   const { text, cwd, holder } = question
   const id = readLeaseId(text)
   if (id !== null) return namedLease(id, await api.get({ id }))
-  const resource = readResource(text, cwd)
+  const resource = readResourceArgument(text, cwd)
   const { leases } = await api.list({ resource, state: 'active' })
   const own = leases.filter((lease) => holder === null || lease.holder === holder)
   const [only, another] = own

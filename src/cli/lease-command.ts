@@ -2,8 +2,9 @@
  * Commands about one lease that is named by its id or its resource. Each finds the lease, sends one request until it is
  * answered, and shows the effect. A command holds nothing, so it opens no client that would renew.
  */
-import { sendOnce } from '../client/send-once.ts'
+import { retry } from '../client/retry.ts'
 import type { LeaseInfo } from '../core/lease.ts'
+import { refusalError, type Queued, type Refusal } from '../core/outcome.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import type { OptionTable, Positional } from './arguments.ts'
@@ -62,11 +63,27 @@ export function defineLeaseCommand<Table extends OptionTable>(
   })
 }
 
-/** Sends a request of a command under one request id, again while the store is away or its answer was lost. */
-export const send: <Kind extends string, Answer extends { readonly kind: Kind }>(
+const ANSWERED_WITHIN_MS = 10_000
+
+/** Sends what may be sent twice, again while the store is away or its answer was lost. It gives up after 10 s. */
+export function sendAgain<Answer>(send: () => Promise<Answer>): Promise<Answer> {
+  return retry({ runtime: systemRuntime, withinMs: ANSWERED_WITHIN_MS }, send)
+}
+
+/**
+ * Sends a request about a lease. It has one id however often it is sent, so its effect happens once. Resolves to the answer
+ * of the expected kind; a refusal is thrown.
+ */
+export async function send<Kind extends string, Answer extends { readonly kind: Kind }>(
   kind: Kind,
-  request: Parameters<typeof sendOnce<Kind, Answer>>[2],
-) => Promise<Answer> = (kind, request) => sendOnce(systemRuntime, kind, request)
+  request: (requestId: string) => Promise<Answer | Queued | Refusal>,
+): Promise<Answer> {
+  const requestId = systemRuntime.uuid()
+  const answer = await sendAgain(() => request(requestId))
+  if (answer.kind === kind) return answer as Answer
+  if (answer.kind === 'queued') throw new Error('a request that may not wait was queued')
+  throw refusalError(answer as Refusal)
+}
 
 /** The effect of most commands: something was done to a lease, which is shown. */
 export function leaseEffect(lease: LeaseInfo, done: string, title: string): LeaseEffect {

@@ -86,7 +86,7 @@ function endOf(lease: LeaseInfo, nowMs: number): string {
   return lease.terminatedAtMs === null ? '-' : relativeTime(lease.terminatedAtMs, nowMs)
 }
 
-/** Who asked the holder to finish, and why; null while nobody has, or when it is over. */
+/** Who asked the holder to finish, and why; null while none has, or when it is over. */
 export function revokingWords({ state, revoking }: LeaseInfo): string | null {
   if (state !== 'active' || revoking === null) return null
   return `to finish by ${revoking.by}${revoking.reason === null ? '' : `: ${revoking.reason}`}`

@@ -1,28 +1,34 @@
 /**
  * Appends what is new in a store to its sealed ledger, and seals it. What is there already is verified first, and
- * compared with the store: nobody may be made to sign what was tampered with, nor to go on with the ledger of a store
+ * compared with the store: no key may be made to sign what was tampered with, nor to go on with the ledger of a store
  * that is another one by now.
  */
 import { isUnavailable } from '../client/retry.ts'
-import { LeaseError } from '../core/errors.ts'
-import { ringOfSuccession, signingKeyOf, type KeyRing } from '../registrar/key-ring.ts'
-import { checkpointHash, sealChain, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
-import { rotationsToRecord, type LedgerTrust } from '../ledger/recorded-rotation.ts'
-import type { LedgerChain } from '../ledger/sealed-ledger.ts'
-import { RepeatedFault } from '../runtime/diagnostics.ts'
-import { fs } from '../runtime/file-system.ts'
-import type { Questions } from '../service/lease-questions.ts'
-import { CheckpointCopy, notInLedger } from './checkpoint-copy.ts'
+import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
+import { readText } from '../delegation/key-file.ts'
 import {
   checkpointsFile,
   eventsFile,
+  isFileAbsent,
   LedgerWriters,
+  LINE_BEGINNINGS,
   makeDirectory,
   publicKeysFile,
+  readCheckpoints,
   refuseSameFiles,
+  Replacement,
   requirePublicKeys,
   writePublicKeys,
 } from '../delegation/ledger-files.ts'
+import { takeTurn } from '../delegation/turn.ts'
+import { checkpointHash, type LedgerCheckpoint, sealChain } from '../ledger/ledger-checkpoint.ts'
+import { type LedgerTrust, rotationsToRecord } from '../ledger/recorded-rotation.ts'
+import { type LedgerChain, linesOf } from '../ledger/sealed-ledger.ts'
+import { type KeyRing, ringOfSuccession, signingKeyOf } from '../registrar/key-ring.ts'
+import { RepeatedFault } from '../runtime/diagnostics.ts'
+import { fs } from '../runtime/file-system.ts'
+import type { Questions } from '../service/lease-questions.ts'
+import { firstContradiction } from './contradictory-events.ts'
 import { eventsAfter } from './ledger-source.ts'
 import {
   compareStore,
@@ -30,12 +36,10 @@ import {
   examineLedger,
   firstUnknownLine,
   isSameEntry,
-  notWhole,
   type NewestEvent,
+  notWhole,
   type SealedPart,
 } from './sealed-directory.ts'
-import { firstContradiction } from './contradictory-events.ts'
-import { takeTurn } from '../delegation/turn.ts'
 
 export interface Sealing {
   /** Asked when it is the sealer's turn: a rotation of the keys waits for the turn to end. */
@@ -68,7 +72,7 @@ interface Known {
   readonly version: string
 }
 
-/** Whoever seals again and again reads the files again only when somebody else has written them. */
+/** A sealer that seals again and again reads the files again only when another process has written them. */
 export class LedgerSealer {
   readonly #questions: SealedQuestions
   readonly #directory: string
@@ -247,4 +251,62 @@ interface Appended {
   readonly ring: KeyRing
   readonly nowMs: number
   readonly current: Known
+}
+
+/**
+ * The second place for checkpoints, best on another machine. It is written before the ledger itself, so that a
+ * checkpoint which is not in the copy is not in the ledger either; one that the ledger lacks was made by a sealer that
+ * died in between, or the ledger was set back. Nothing but an empty file or one of checkpoints is ever written to.
+ */
+class CheckpointCopy {
+  readonly #file: string
+  readonly #lines: readonly string[]
+  readonly #checkpoints: readonly LedgerCheckpoint[]
+  #next: Replacement | null = null
+
+  /** Throws `INVALID_INPUT` for a file that holds anything else. */
+  constructor(file: string) {
+    const expectation = 'must be an empty file, or one of checkpoints'
+    this.#file = file
+    if (!isFileAbsent(file) && !fs.statSync(file).isFile()) throw invalid('copy', expectation, file)
+    const text = isFileAbsent(file) ? '' : readText(file)
+    const begun = text.slice(text.lastIndexOf('\n') + 1)
+    if (begun !== '' && !begun.startsWith(LINE_BEGINNINGS.checkpoint)) {
+      throw invalid('copy', expectation, file)
+    }
+    this.#lines = linesOf(text)
+    try {
+      this.#checkpoints = readCheckpoints(file)
+    } catch (error) {
+      throw isLeaseError(error) ? invalid('copy', expectation, file) : error
+    }
+  }
+
+  /** The one checkpoint that the copy has and the ledger lacks; throws `DECODE_ERROR` if there are more. */
+  ahead(known: ReadonlySet<string>): LedgerCheckpoint | null {
+    const odd = this.#checkpoints.filter((checkpoint) => !known.has(checkpointHash(checkpoint)))
+    const [first] = odd
+    if (first === undefined) return null
+    if (odd.length === 1 && first === this.#checkpoints.at(-1)) return first
+    throw notInLedger(first)
+  }
+
+  /** Makes sure that the copy can be written, before anything else is. */
+  prepare(): void {
+    this.#next = new Replacement(this.#file)
+  }
+
+  write(checkpoint: LedgerCheckpoint): void {
+    const lines = [...this.#lines, JSON.stringify(checkpoint)]
+    this.#next?.commit(lines.map((line) => `${line}\n`).join(''))
+  }
+
+  end(): void {
+    this.#next?.end()
+  }
+}
+
+function notInLedger({ sequence }: LedgerCheckpoint): LeaseError {
+  const message = `checkpoint ${sequence} of the copy is not in the ledger`
+  return new LeaseError('DECODE_ERROR', message, { details: { sequence } })
 }

@@ -2,16 +2,23 @@
  * What `tenure ledger verify` answers: whether a sealed ledger is what was sealed, whether the copy of its checkpoints
  * agrees, and whether the store still tells the same.
  */
+import { canonicalJson } from '../core/canonical-json.ts'
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
+import type { LeaseEvent } from '../core/event.ts'
+import { evolveEntry } from '../core/evolve.ts'
+import { type Entry, type LeaseId, type LeaseInfo, settledState } from '../core/lease.ts'
+import { checkpointsFile, isFileAbsent, readCheckpoints } from '../delegation/ledger-files.ts'
 import type { Comparison } from '../ledger/compare-ledger.ts'
-import type { LeaseId } from '../core/lease.ts'
 import { checkpointHash, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
-import type { VerificationKey } from '../registrar/verification-key.ts'
 import type { LedgerVerdict } from '../ledger/verify-ledger.ts'
-import { firstContradiction, type Contradiction } from './contradictory-events.ts'
+import type { VerificationKey } from '../registrar/verification-key.ts'
+import { report } from '../runtime/diagnostics.ts'
+import type { ListFilter } from '../service/lease-api.ts'
+import type { Questions } from '../service/lease-questions.ts'
+import { listAll } from '../service/list-all.ts'
+import { type Contradiction, firstContradiction } from './contradictory-events.ts'
 import type { Identity } from './identity.ts'
-import { firstOddLease } from './kept-leases.ts'
-import { checkpointsFile, isAbsent, readCheckpoints } from '../delegation/ledger-files.ts'
+import { eventsAfter } from './ledger-source.ts'
 import { plural } from './output.ts'
 import {
   compareStore,
@@ -83,9 +90,9 @@ async function compareWith(identity: Identity, part: SealedPart): Promise<Compar
   })
 }
 
-/** Whoever cut the ledger and its checkpoints short together is found by the copy. */
+/** A ledger that was cut short together with its checkpoints is found by the copy. */
 function copyProblem(file: string, checkpoints: readonly LedgerCheckpoint[]): string | null {
-  if (isAbsent(file)) throw invalid('copy', 'must be a file', file)
+  if (isFileAbsent(file)) throw invalid('copy', 'must be a file', file)
   const unread = problemOf(() => readCheckpoints(file))
   if (unread !== null) return `the copy: ${unread}`
   const copied = readCheckpoints(file)
@@ -97,7 +104,7 @@ function copyProblem(file: string, checkpoints: readonly LedgerCheckpoint[]): st
   return odd === undefined ? null : `checkpoint ${odd.sequence} of the copy is not in the ledger`
 }
 
-/** What was tampered with is an answer, and no error of whoever asks. */
+/** What was tampered with is an answer, and no error of the caller. */
 function problemOf(read: () => unknown): string | null {
   try {
     read()
@@ -129,4 +136,101 @@ export function verdictText(verdict: DirectoryVerdict): string {
   const fate = sealed === 1 ? 'is as it was sealed' : 'are as they were sealed'
   const proven = `${plural(sealed, 'event')} ${fate} by ${keys.join(', ')}`
   return store === null ? proven : `${proven} (${plural(store.prunedLeases, 'pruned lease')})`
+}
+
+type Asked = Pick<Questions, 'get' | 'list' | 'history' | 'settings'>
+
+/** What `list` is asked for: all that is live, and then what has ended. */
+const LISTED: readonly ListFilter[] = [
+  {},
+  ...(['released', 'expired', 'revoked', 'failed'] as const).map((state) => ({ state })),
+]
+
+/**
+ * The first lease that a store keeps otherwise than its events tell: another holder, another beginning, another end. This
+ * finds a change of the table behind the store's back. Null if there is none.
+ *
+ * Deadlines are not compared: renewals need not be recorded. So a lease that has run out by the table has run out.
+ */
+export async function firstOddLease(questions: Asked): Promise<LeaseId | null> {
+  const told = new Map<LeaseId, Entry | null>()
+  for await (const { event } of eventsAfter(questions, null)) {
+    told.set(event.leaseId, evolved(told.get(event.leaseId), event))
+  }
+  // Those that no list has are gone, or in a state that they cannot be in.
+  const doubtful = new Set(told.keys())
+  for (const filter of LISTED) {
+    for await (const leases of listAll(questions, filter)) {
+      for (const lease of leases) {
+        if (isSame(lease, told.get(lease.id) ?? null)) doubtful.delete(lease.id)
+        else doubtful.add(lease.id)
+      }
+    }
+  }
+  for (const leaseId of doubtful) {
+    // What changed between the two readings is no difference; so each that looks like one is looked at by itself.
+    if ((await isOdd(questions, leaseId)) && (await isOdd(questions, leaseId))) return leaseId
+  }
+  return null
+}
+
+async function isOdd(questions: Asked, leaseId: LeaseId): Promise<boolean> {
+  const kept = await questions.get({ id: leaseId })
+  let told: Entry | null | undefined
+  const ofLease: Pick<Questions, 'history'> = {
+    history: (filter) => questions.history({ ...filter, id: leaseId }),
+  }
+  for await (const { event } of eventsAfter(ofLease, null)) told = evolved(told, event)
+  if (told !== undefined || kept === null) {
+    return !isSame(kept, told ?? null) || (await isHidden(questions, kept))
+  }
+  // Nothing is told of a lease where no history is kept.
+  return (await questions.settings({ resource: kept.resource })).keep_history
+}
+
+/** Whether a store keeps it as live and does not find it among what is live: then it blocks no request. */
+async function isHidden(questions: Asked, kept: LeaseInfo | null): Promise<boolean> {
+  if (kept === null || !isLive(kept)) return false
+  const { id, resource, holder } = kept
+  for await (const leases of listAll(questions, { resource, holder })) {
+    if (leases.some((listed) => listed.id === id)) return false
+  }
+  return true
+}
+
+/** What has ended may be gone; what is live by its events may not. */
+function isSame(kept: LeaseInfo | null, told: Entry | null): boolean {
+  if (kept === null) return told === null || !isLive(told)
+  if (told === null || ownershipOf(kept) !== ownershipOf(told)) return false
+  return kept.state === told.state || hasRunOut(kept, told)
+}
+
+/** Whether it ended by time, which the store settles with a later commit, and tells at once: when it did, too. */
+function hasRunOut({ state, terminatedAtMs }: LeaseInfo, told: Entry): boolean {
+  if (told.kind === 'ticket') return told.state === 'pending' && state === 'failed'
+  return told.state === 'active' && state === settledState(told, true) && terminatedAtMs !== null
+}
+
+/** Null where an event does not follow from those before it. */
+function evolved(entry: Entry | null | undefined, event: LeaseEvent): Entry | null {
+  if (entry === null) return null
+  try {
+    return evolveEntry(entry, event)
+  } catch (error) {
+    report('cli/verify', error)
+    return null
+  }
+}
+
+function isLive({ state }: Entry | LeaseInfo): boolean {
+  return state === 'active' || state === 'pending'
+}
+
+function ownershipOf(lease: LeaseInfo | Entry): string {
+  const { id, resource, mode, extent, holder, session, createdAtMs } = lease
+  const grantedAtMs = 'grantedAtMs' in lease ? lease.grantedAtMs : null
+  // What was offered to a waiter is not yet its own.
+  const fence = 'fence' in lease && grantedAtMs !== null ? lease.fence : null
+  const facts = { id, resource, mode, extent, holder, session, createdAtMs, fence, grantedAtMs }
+  return canonicalJson(facts)
 }

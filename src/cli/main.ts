@@ -5,7 +5,7 @@
  */
 
 /**
- * Node opens its debugger at SIGUSR1 unless somebody listens. Where no command listens, now or yet, it ends the process as
+ * Node opens its debugger at SIGUSR1 unless the process listens. Where no command listens, now or yet, it ends the process as
  * every other signal does. Everything else is loaded after this, so that there is no moment without it.
  */
 const SIGUSR1_EXIT_CODE = 128 + 10
@@ -22,7 +22,7 @@ const words = process.argv.slice(2)
 const isDebugging =
   asksFor(words, '--debug') || !['', '0', 'false', undefined].includes(process.env['TENURE_DEBUG'])
 
-/** The reader of stdout that had enough is no failure, and there is nobody left to tell anything. */
+/** The reader of stdout that had enough is no failure, and there is no reader left to tell anything. */
 async function fail(error: unknown): Promise<number> {
   if (isBrokenPipe(error)) return 0
   const { reportError } = await import('./report-error.ts')

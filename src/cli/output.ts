@@ -35,7 +35,7 @@ const UNSAFE_PATTERN =
 
 /**
  * Text that cannot move the cursor, break the line, turn the reading direction or hide a difference. The core refuses
- * most of this, but a database or a ledger that somebody edited by hand may hold anything. JSON stays the same value.
+ * most of this, but a database or a ledger that was edited by hand may hold anything. JSON stays the same value.
  */
 export function visible(text: string): string {
   return text.replace(UNSAFE_PATTERN, (character) => {

@@ -12,7 +12,7 @@ export class Printer {
     this.paint = painter(!options.json && isTty(STDOUT), process.env)
   }
 
-  /** The answer of a command. Text is only made when somebody reads it. */
+  /** The answer of a command. Text is only made when a person reads it. */
   answer(value: unknown, text: () => string): void {
     this.line(this.json ? visible(JSON.stringify(value)) : text())
   }

@@ -1,5 +1,5 @@
 /** Resources as people name them: `kind:name`, or a bare path, which means the file. */
-import { readResource as readNamed } from '../client/read-options.ts'
+import { readResource } from '../client/read-options.ts'
 import { invalid } from '../core/errors.ts'
 import { isTree, parseResource, type Reach, type Resource } from '../core/resource.ts'
 import type { LinkedPath } from '../files/linked-path.ts'
@@ -9,8 +9,8 @@ import { systemRuntime } from '../runtime/system-runtime.ts'
  * A colon before the first slash makes it `kind:name`; everything else is a path, taken from the working directory.
  * A file whose name has a colon is written `./a:b`.
  */
-export function readResource(text: string, cwd: string): Resource {
-  return readNamed(systemRuntime, nameIn(text, cwd))
+export function readResourceArgument(text: string, cwd: string): Resource {
+  return readResource(systemRuntime, nameIn(text, cwd))
 }
 
 function nameIn(text: string, cwd: string): string {
@@ -28,7 +28,7 @@ export function readLinkedPath(text: string, cwd: string): LinkedPath {
 
 /** The same with what it covers: a path that ends with a slash means everything below it too. */
 export function readReach(text: string, cwd: string): Reach {
-  const resource = readResource(text, cwd)
+  const resource = readResourceArgument(text, cwd)
   const extent = isTree(resource) && text.endsWith('/') ? 'subtree' : 'exact'
   return { resource, extent }
 }

@@ -1,6 +1,6 @@
 /**
  * What a directory with a sealed ledger has in it, and whether it is what was sealed and what the store tells. Both who
- * verifies and who seals on ask this: nobody may be made to sign what was tampered with.
+ * verifies and who seals on ask this: no key may be made to sign what was tampered with.
  */
 import { isLeaseError, LeaseError } from '../core/errors.ts'
 import type { LeaseEvent } from '../core/event.ts'
@@ -122,7 +122,7 @@ export function differenceWords({ position, problem, keptUntilMs }: StoreDiffere
 }
 
 /**
- * Lines that no checkpoint vouches for were left by a sealer that died, or written by somebody who has no key. So they
+ * Lines that no checkpoint vouches for were left by a sealer that died, or written by a process that has no key. So they
  * must be what the store has next, one by one; tells the number of the first that is not, or null.
  */
 export async function firstUnknownLine(

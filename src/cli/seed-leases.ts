@@ -51,7 +51,7 @@ export interface TakenOver {
   readonly live: number
   /** What was not taken over, and why. */
   readonly left: readonly string[]
-  /** How many of those are leases that were live: nobody has their files in the new store. */
+  /** How many of those are leases that were live: their files are free in the new store. */
   readonly liveLeft: number
 }
 

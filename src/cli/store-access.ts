@@ -1,6 +1,6 @@
 /**
  * Opens what a command works on and closes it again, however the work ends. Only what takes a lease or configures may make a
- * store: a question about a path that was mistyped must not be answered by an empty store that nobody uses.
+ * store: a question about a path that was mistyped must not be answered by an empty store that no process uses.
  */
 import type { Tenure } from '../client/contract.ts'
 import { openApi, openQuestions, openTenure, type OpenOptions } from '../open.ts'
@@ -17,7 +17,7 @@ export async function withQuestions<Result>(
   work: (questions: Questions) => Promise<Result>,
 ): Promise<Result> {
   requireStore(identity)
-  const questions = await openQuestions(identity.url, placeOf(identity))
+  const questions = await openQuestions(identity.url, storeOptionsOf(identity))
   try {
     return await work(questions)
   } finally {
@@ -89,7 +89,7 @@ async function openWithin(
   }
 }
 
-/** Throws `STORE_UNAVAILABLE` for a file that nobody has made yet. */
+/** Throws `STORE_UNAVAILABLE` for a file that was not made yet. */
 export function requireStore(identity: Identity): void {
   const file = missingFileOf(identity)
   if (file === null) return
@@ -103,11 +103,11 @@ export function missingFileOf(identity: Identity): string | null {
 }
 
 export function optionsOf(identity: Identity): OpenOptions {
-  return { holder: identity.holder, ...placeOf(identity) }
+  return { holder: identity.holder, ...storeOptionsOf(identity) }
 }
 
 /** The namespace, if one was named, and what a server wants to see. A token may be set beside a store that needs none. */
-export function placeOf({
+export function storeOptionsOf({
   url,
   namespace,
   token,

@@ -10,14 +10,14 @@ export const STDERR = 2
 
 const FULL_PIPE_PAUSE_MS = 2
 
-/** A failure to write to stderr is swallowed: there is nobody to tell, and the exit status must not depend on it. */
+/** A failure to write to stderr is swallowed: there is no reader to tell, and the exit status must not depend on it. */
 export function write(fd: typeof STDOUT | typeof STDERR, text: string): void {
   const bytes = Buffer.from(text)
   for (let offset = 0; offset < bytes.length;) {
     try {
       offset += fs.writeSync(fd, bytes, offset)
     } catch (error) {
-      // Somebody made the pipe non-blocking, and its reader is slow.
+      // Another process made the pipe non-blocking, and its reader is slow.
       if (!hasCode(error, 'EAGAIN')) {
         if (fd === STDERR) return
         throw error
@@ -37,7 +37,7 @@ export function isTty(fd: number): boolean {
   try {
     if (!fs.fstatSync(fd).isCharacterDevice()) return false
   } catch (error) {
-    // Whoever started this command may have closed it.
+    // The process that started this command may have closed it.
     if (!hasCode(error, 'EBADF')) report('cli/terminal', error)
     return false
   }

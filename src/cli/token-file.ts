@@ -24,7 +24,7 @@ export function tokenFileOf(given: string | undefined, cwd: string): string {
   return namedFile(given, cwd) ?? path.join(defaultDirectory(cwd, process.env), TOKEN_FILE)
 }
 
-/** Null where nobody has named or made one: then no token is needed. */
+/** Null where none was named or made: then no token is needed. */
 export function servedTokenFile(given: string | undefined, cwd: string): string | null {
   const named = namedFile(given, cwd)
   const file = named ?? tokenFileOf(undefined, cwd)

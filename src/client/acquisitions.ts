@@ -5,7 +5,7 @@
  * Work that no caller waits for is kept account of here, so that nothing rejects into the void and `close` leaves
  * nothing behind: no timer, no subscription, no ticket, and no lease but those that were abandoned on purpose.
  */
-import { invalid, LeaseError } from '../core/errors.ts'
+import { closedError, invalid, LeaseError } from '../core/errors.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
 import { UNDER_MAX } from '../core/limits.ts'
@@ -28,7 +28,7 @@ import type { ReadAcquire, ReadAcquireAll } from './read-options.ts'
 import { RenewalScheduler } from './renewal-scheduler.ts'
 import { enclosingLeases, leasesOf, runInside, Standstill } from './request-under.ts'
 import { BACKGROUND_WITHIN_MS, retry } from './retry.ts'
-import { FenceMemory, isStale, Tombstones, type SeenFence } from './stale-answers.ts'
+import { FenceMemory, isStaleGrant, Tombstones, type SeenFence } from './stale-answers.ts'
 import { overError, Wait, type Grant, type WaitContext } from './waiting.ts'
 import { WakeRouter } from './wake-router.ts'
 
@@ -81,6 +81,8 @@ interface SeenBefore {
 const NOTHING_SEEN: readonly SeenBefore[] = []
 
 const ADOPT_WITHIN_MS = 10_000
+
+export const CLIENT_CLOSED = 'the client was closed'
 
 export class Acquisitions implements HandleClient {
   readonly api: LeaseApi
@@ -326,7 +328,7 @@ export class Acquisitions implements HandleClient {
   async close(withinMs: number): Promise<void> {
     this.#closed = true
     this.#router.close()
-    for (const wait of this.#router.waits.values()) wait.cancel(closedError())
+    for (const wait of this.#router.waits.values()) wait.cancel(closedError(CLIENT_CLOSED))
     for (const handle of [...this.#router.handles.values()]) {
       if (handle.isAbandoned) handle.detach()
       else this.#background.add('client/close', handle[Symbol.asyncDispose]())
@@ -358,7 +360,7 @@ export class Acquisitions implements HandleClient {
 
   /** Refuses what must not be handed out, and gives all of it back. */
   #verify(grants: readonly Grant[], before: readonly SeenBefore[]): void {
-    const problem = this.#closed ? closedError() : staleError(grants, before)
+    const problem = this.#closed ? closedError(CLIENT_CLOSED) : staleError(grants, before)
     if (problem === null) return
     const { session } = this
     for (const { lease } of grants) this.discard({ ...lease, session })
@@ -477,10 +479,6 @@ function orphanError(handle: LeaseHandle, orphans: 'renew' | 'release'): LeaseEr
   return new LeaseError('INVALID_STATE', message, { details: { leaseId, resource } })
 }
 
-export function closedError(): LeaseError {
-  return new LeaseError('CLOSED', 'the client was closed')
-}
-
 function onlyOne(outcome: ObtainingAll): Obtaining {
   if (outcome.kind === 'held') return outcome
   const [lease] = outcome.leases
@@ -500,7 +498,7 @@ function staleError(grants: readonly Grant[], before: readonly SeenBefore[]): Le
     const fence = fenceOf(lease)
     const realm = realmOf(resource)
     const seen = before.find((one) => one.realm === realm)?.seen ?? null
-    if (!isStale({ fence, leaseId, repeated }, seen)) continue
+    if (!isStaleGrant({ fence, leaseId, repeated }, seen)) continue
     const message = `the store granted ${resource} with fence ${fence} after ${seen?.fence}: it has lost data`
     const details = { resource, fence, seenFence: seen?.fence }
     return new LeaseError('STORE_UNAVAILABLE', message, { details })

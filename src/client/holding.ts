@@ -168,7 +168,7 @@ const UNPLANNED: RenewalPlan = {
   isInDoubt: false,
 }
 
-export function isOver({ state }: Holding): boolean {
+export function isOverForHolder({ state }: Holding): boolean {
   return state === 'lost' || state === 'released'
 }
 
@@ -251,7 +251,7 @@ export function stepHolding(holding: Holding, event: HoldingEvent, at: Instant):
 
 /** Whether the clock alone changes nothing. */
 function isQuiet(holding: Holding, at: Instant): boolean {
-  if (isOver(holding)) return true
+  if (isOverForHolder(holding)) return true
   return leftMs(holding, at) > 0 && isUncertain(holding, at) === (holding.state === 'uncertain')
 }
 
@@ -377,7 +377,7 @@ class Draft implements HoldingStep {
   }
 
   get isOver(): boolean {
-    return isOver(this.holding)
+    return isOverForHolder(this.holding)
   }
 
   get #remainingMs(): number {

@@ -42,7 +42,7 @@ import type { Moment } from './holder-clock.ts'
 import {
   beginHolding,
   dueWindow,
-  isOver,
+  isOverForHolder,
   leftMs,
   stepHolding,
   type GrantedLease,
@@ -200,7 +200,7 @@ export class LeaseHandle {
 
   /** Lost, or given up by its holder. */
   get isOver(): boolean {
-    return isOver(this.#holding)
+    return isOverForHolder(this.#holding)
   }
 
   /** What the application holds of it. `parent`: what that was derived from. */
@@ -520,7 +520,7 @@ export class LeaseHandle {
 
   /** A listener may end the lease between two actions. */
   #carryOut({ holding, actions }: HoldingStep): void {
-    if (isOver(holding)) this.detach()
+    if (isOverForHolder(holding)) this.detach()
     for (const action of actions) this.#do(action)
   }
 

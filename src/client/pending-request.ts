@@ -131,13 +131,13 @@ export class PendingAcquire implements PendingRequest {
   }
 
   get #ticket(): TicketRef & { readonly extent: Extent } {
-    return ticketOf(this.#request, this.#request)
+    return ticketRefOf(this.#request, this.#request)
   }
 }
 
 /** Several resources, all or none. */
 export function pendingGroup(api: LeaseApi, request: AcquireAllRequest): PendingRequest {
-  const tickets = request.members.map((member) => ticketOf(member, request))
+  const tickets = request.members.map((member) => ticketRefOf(member, request))
   return {
     subject: request.members.map(({ resource }) => resource).join(', '),
     waitMs: request.waitMs ?? 'configured',
@@ -161,7 +161,7 @@ export function pendingGroup(api: LeaseApi, request: AcquireAllRequest): Pending
   }
 }
 
-export function ticketOf(
+export function ticketRefOf(
   asked: { readonly id: string; readonly resource: Resource; readonly extent?: Extent },
   { holder, session }: { readonly holder: string; readonly session: string },
 ): TicketRef & { readonly extent: Extent } {

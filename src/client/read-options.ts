@@ -224,7 +224,7 @@ export function readList(runtime: Runtime, options?: ListOptions): ListFilter {
   return withResource(runtime, readOptions('ListOptions', options))
 }
 
-export function readHistory(runtime: Runtime, options?: HistoryOptions): HistoryFilter {
+export function readHistoryOptions(runtime: Runtime, options?: HistoryOptions): HistoryFilter {
   const { leaseId: id, ...sent } = readOptions('HistoryOptions', options)
   const filter = withResource(runtime, sent)
   return id === undefined ? filter : { ...filter, id }

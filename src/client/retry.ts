@@ -4,6 +4,7 @@
  * call never returns. An error that is no `LeaseError` is a mistake of the program, not of the store: it is thrown as it is.
  */
 import { isLeaseError, LeaseError, type Effect } from '../core/errors.ts'
+import { pause } from '../runtime/pause.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 
 const FIRST_PAUSE_MS = 50
@@ -30,7 +31,10 @@ export interface RetryLimits {
 export function retry<Answer>(limits: RetryLimits, send: () => Promise<Answer>): Promise<Answer> {
   const { runtime, withinMs, keepAliveMs = KEEP_ALIVE_MS } = limits
   const beganMs = runtime.monotonicMs()
-  const first = answerWithin(runtime, { withinMs, keepAlive: keepAliveMs > 0 }, send)
+  const first = answerWithin(
+    { runtime, withinMs: tryMs(withinMs), keepAlive: keepAliveMs > 0 },
+    send,
+  )
   return first.catch((thrown: unknown) => sendAgain({ ...limits, beganMs }, send, thrown))
 }
 
@@ -51,15 +55,23 @@ async function sendAgain<Answer>(
     if (error.effect === 'unknown') doubt = error
     const pauseMs = Math.min(PAUSE_MS_MAX, FIRST_PAUSE_MS * 2 ** (tries - 1))
     if (tries === triesMax || passedMs() + pauseMs >= withinMs) throw error
-    await pause(runtime, pauseMs, keepAlive)
+    await pause(runtime, pauseMs, { keepAlive })
     if (stopIf?.() === true) throw error
     keepAlive = passedMs() < keepAliveMs
     try {
-      return await answerWithin(runtime, { withinMs: withinMs - passedMs(), keepAlive }, send)
+      return await answerWithin(
+        { runtime, withinMs: tryMs(withinMs - passedMs()), keepAlive },
+        send,
+      )
     } catch (again) {
       thrown = again
     }
   }
+}
+
+/** How long one try may take of what is left. */
+function tryMs(leftMs: number): number {
+  return Math.max(1, Math.min(leftMs, ANSWER_WITHIN_MS))
 }
 
 /** A store that is away has not changed anything now, which says nothing of a try whose answer was lost before. */
@@ -84,24 +96,31 @@ export function effectOf(error: unknown): Effect {
   return isLeaseError(error) ? error.effect : 'unknown'
 }
 
-interface AnswerLimits {
+/** The bound of one call. */
+export interface CallBound {
+  readonly runtime: Runtime
   readonly withinMs: number
-  readonly keepAlive: boolean
+  /** Whether the wait keeps the process alive. Default true. */
+  readonly keepAlive?: boolean
+  readonly onLate?: () => void
 }
 
-function answerWithin<Answer>(
-  runtime: Runtime,
-  { withinMs, keepAlive }: AnswerLimits,
+/**
+ * Settles as the call does, or rejects with `STORE_OUTCOME_UNKNOWN` when there is no answer in time: the call itself goes
+ * on.
+ */
+export function answerWithin<Answer>(
+  { runtime, withinMs, keepAlive = true, onLate }: CallBound,
   send: () => Promise<Answer>,
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const call = send()
-    const limitMs = Math.max(1, Math.min(withinMs, ANSWER_WITHIN_MS))
     const giveUp = (): void => {
-      const message = `the store did not answer within ${Math.round(limitMs)} ms`
+      onLate?.()
+      const message = `the store did not answer within ${Math.round(withinMs)} ms`
       reject(new LeaseError('STORE_OUTCOME_UNKNOWN', message))
     }
-    const timer = runtime.setTimer(limitMs, giveUp, { keepAlive })
+    const timer = runtime.setTimer(withinMs, giveUp, { keepAlive })
     call.then(
       (answer) => {
         timer.cancel()
@@ -112,11 +131,5 @@ function answerWithin<Answer>(
         reject(error)
       },
     )
-  })
-}
-
-function pause(runtime: Runtime, pauseMs: number, keepAlive: boolean): Promise<void> {
-  return new Promise((resolve) => {
-    runtime.setTimer(pauseMs, resolve, { keepAlive })
   })
 }

@@ -54,7 +54,7 @@ export class FenceMemory {
  * Whether a grant contradicts what was seen before its request was sent. A repeated grant may be older than that, and
  * only its own fence of then can contradict it.
  */
-export function isStale(
+export function isStaleGrant(
   granted: SeenFence & { readonly repeated: boolean },
   before: SeenFence | null,
 ): boolean {

@@ -2,11 +2,21 @@
  * The client that applications hold. It reads what callers pass, asks the store through one `LeaseApi`, and turns
  * refusals into errors; what it waits for and holds is kept in `acquisitions.ts`.
  */
-import { invalid } from '../core/errors.ts'
+import { closedError, invalid, LeaseError } from '../core/errors.ts'
 import { parseHolder, parseLeaseId, parseSession, parseSpanMs } from '../core/input.ts'
 import type { LeaseId, LeaseInfo, ReleaseReason } from '../core/lease.ts'
 import { CLAIM_WINDOW_MS_MAX, CLAIM_WINDOW_MS_MIN } from '../core/limits.ts'
 import { refusalError } from '../core/outcome.ts'
+import { kindOf, parseResource, type Resource } from '../core/resource.ts'
+import {
+  parseSettingKey,
+  parseSettingValue,
+  resolveSettings,
+  type SettingKey,
+  type SettingRow,
+  type Settings,
+  type SettingValue,
+} from '../core/settings.ts'
 import { readOptions } from '../protocol/library.ts'
 import { report } from '../runtime/diagnostics.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
@@ -17,9 +27,10 @@ import type {
   Inspection,
   LeaseApi,
   LedgerEntry,
+  SettingChange,
 } from '../service/lease-api.ts'
 import { listAll } from '../service/list-all.ts'
-import { Acquisitions, closedError } from './acquisitions.ts'
+import { Acquisitions, CLIENT_CLOSED } from './acquisitions.ts'
 import type {
   AcquireAllOptions,
   AcquireOptions,
@@ -31,6 +42,7 @@ import type {
   ListOptions,
   ReasonOptions,
   RevokeOptions,
+  SettingOptions,
   Tenure,
   TenureConfig,
   TryAcquireOptions,
@@ -47,14 +59,13 @@ import {
   readAcquire,
   readAcquireAll,
   readAdopt,
-  readHistory,
+  readHistoryOptions,
   readList,
   readResource,
   readTryAcquire,
   readWatch,
 } from './read-options.ts'
 import { isRetryable, retry } from './retry.ts'
-import { ClientConfig } from './tenure-config.ts'
 
 export interface TenureClientOptions {
   readonly api: LeaseApi
@@ -260,7 +271,7 @@ export class TenureClient implements Tenure {
 
   async history(options?: HistoryOptions): Promise<readonly HistoryEntry[]> {
     this.#requireOpen()
-    return this.#api.history(readHistory(this.#runtime, options))
+    return this.#api.history(readHistoryOptions(this.#runtime, options))
   }
 
   watch(options?: WatchOptions): AsyncIterable<LedgerEntry> {
@@ -313,7 +324,7 @@ export class TenureClient implements Tenure {
   }
 
   #requireOpen(): void {
-    if (this.#closed !== null) throw closedError()
+    if (this.#closed !== null) throw closedError(CLIENT_CLOSED)
     this.#acquisitions.called()
   }
 }
@@ -358,4 +369,83 @@ export function readClaimWindow(claimWindowMs: number | undefined): number | nul
 
 async function* eachOf<Item>(pages: AsyncIterable<readonly Item[]>): AsyncGenerator<Item> {
   for await (const page of pages) yield* page
+}
+
+/** Whose value is meant, and a resource for which it holds. */
+type SettingTarget = Pick<SettingChange, 'scope' | 'resourceId'>
+
+interface Subject {
+  readonly target: SettingTarget
+  readonly resource: Resource | null
+}
+
+/** The store's configuration as applications see it: keys by name, values by their own type. */
+export class ClientConfig implements TenureConfig {
+  readonly #api: LeaseApi
+  readonly #runtime: Runtime
+  readonly #requireOpen: () => void
+
+  /** `requireOpen` throws `CLOSED` when the client was closed. */
+  constructor(api: LeaseApi, runtime: Runtime, requireOpen: () => void) {
+    this.#api = api
+    this.#runtime = runtime
+    this.#requireOpen = requireOpen
+  }
+
+  async get(key: SettingKey, options?: SettingOptions): Promise<SettingValue> {
+    this.#requireOpen()
+    const known = parseSettingKey(key)
+    const { target, resource } = this.#subject(options)
+    const rows = await this.#api.settingRows()
+    const relevant = rows.filter((row) => row.key === known && isWithin(row, target))
+    const settings = resolveSettings(relevant, resource)
+    if (settings.malformed === null) return settings[known]
+    const details = { field: known }
+    throw new LeaseError('INVALID_INPUT', `configuration: ${settings.malformed}`, { details })
+  }
+
+  async set(key: SettingKey, value: SettingValue, options?: SettingOptions): Promise<void> {
+    this.#requireOpen()
+    const known = parseSettingKey(key)
+    const text = String(parseSettingValue(known, value))
+    await this.#api.configure({ key: known, value: text, ...this.#subject(options).target })
+  }
+
+  async unset(key: SettingKey, options?: SettingOptions): Promise<void> {
+    this.#requireOpen()
+    const target = this.#subject(options).target
+    await this.#api.configure({ key: parseSettingKey(key), value: null, ...target })
+  }
+
+  async all(resource?: string): Promise<Settings> {
+    this.#requireOpen()
+    if (resource === undefined) return this.#api.settings({})
+    return this.#api.settings({ resource: readResource(this.#runtime, resource) })
+  }
+
+  async overrides(): Promise<readonly SettingRow[]> {
+    this.#requireOpen()
+    return this.#api.settingRows()
+  }
+
+  #subject(options: SettingOptions | undefined): Subject {
+    const subject: unknown = readOptions('SettingOptions', options).for
+    if (subject === undefined) {
+      return { target: { scope: 'global', resourceId: null }, resource: null }
+    }
+    if (typeof subject !== 'string') throw invalid('for', 'must be a kind or a resource', subject)
+    if (!subject.includes(':')) return kindSubject(subject)
+    const resource = readResource(this.#runtime, subject)
+    return { target: { scope: 'resource', resourceId: resource }, resource }
+  }
+}
+
+/** Any resource of the kind will do: overrides for single resources are left out before they are resolved. */
+function kindSubject(kind: string): Subject {
+  const resource = parseResource(`${kind}:/`)
+  return { target: { scope: 'kind', resourceId: kindOf(resource) }, resource }
+}
+
+function isWithin(row: SettingRow, target: SettingTarget): boolean {
+  return row.scope !== 'resource' || target.scope === 'resource'
 }

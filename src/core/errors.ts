@@ -217,9 +217,9 @@ export function pathError(field: string, path: string, cause: unknown): unknown 
   return new LeaseError('STORE_UNAVAILABLE', text, { details, cause })
 }
 
-/** What every store answers once it was closed. */
-export function closedError(): LeaseError {
-  return new LeaseError('CLOSED', 'the store was closed')
+/** What a store, a client or the file leases answer once they were closed. */
+export function closedError(what = 'the store was closed'): LeaseError {
+  return new LeaseError('CLOSED', what)
 }
 
 /** Whether an error is a mistake of the program, which says nothing about a store and must not be dressed as its fault. */

@@ -84,7 +84,7 @@ export function readCheckpoints(file: string): readonly LedgerCheckpoint[] {
  * and does not count.
  */
 export function* linesIn(file: string): Generator<string> {
-  if (isAbsent(file)) return
+  if (isFileAbsent(file)) return
   const descriptor = openFile(file, 'r')
   try {
     let begun = Buffer.alloc(0)
@@ -109,7 +109,7 @@ export function* linesIn(file: string): Generator<string> {
 }
 
 /** Only what is not there is absent; what cannot be looked at is an error. */
-export function isAbsent(file: string): boolean {
+export function isFileAbsent(file: string): boolean {
   try {
     return fs.statSync(file, { throwIfNoEntry: false }) === undefined
   } catch (cause) {
@@ -215,7 +215,7 @@ export class Replacement {
 
   /** Throws when nothing can be written there. */
   constructor(file: string) {
-    this.#file = isAbsent(file) ? file : fs.realpathSync(file)
+    this.#file = isFileAbsent(file) ? file : fs.realpathSync(file)
     this.#temporary = `${this.#file}.${ownProcessId()}.new`
     try {
       fs.rmSync(this.#temporary, { force: true })
@@ -265,7 +265,7 @@ export function makeDirectory(directory: string): void {
 
 /** What lies beside the ledger is public, and is replaced; a file with a secret in it, or with anything else, is not. */
 export function requirePublicKeys(file: string): void {
-  if (isAbsent(file)) return
+  if (isFileAbsent(file)) return
   const expectation = 'must be public keys that are written anew'
   try {
     if (parseKeyRing(readText(file)).keys.every(({ signing }) => signing === null)) return

@@ -1,17 +1,25 @@
 /**
- * Whose turn it is to change files that only one may change at a time: two that seal a ledger at once would number their
- * lines alike, and of two that rotate keys at once one would lose its key.
+ * Whose turn it is to change files that only one process may change at a time: two that seal a ledger at once would number
+ * their lines alike, and of two that rotate keys at once one would lose its key. A lease does not do: a rotation keeps the
+ * sealers of several ledgers out whose stores it does not know, a registrar's own ledger has no store, and a lease would
+ * add events to the very ledger that is being sealed.
  *
- * Whoever wants a turn leaves a file with its own name in the directory, and then looks for those of others. If two come
- * at once, at least one sees the other, and steps back. The file of a process that died on this host counts for nothing
- * and is swept away; nobody else ever has its name, so nothing of a living one can be swept with it.
+ * A process that wants a turn leaves a file with its own name in the directory, and then looks for those of others. If two
+ * come at once, at least one sees the other, and steps back. The file of a process that died on this host counts for
+ * nothing and is swept away; no other process ever has its name, so nothing of a living one can be swept with it.
  */
 import path from 'node:path'
 import { isLeaseError, LeaseError } from '../core/errors.ts'
 import { unusable } from './key-file.ts'
 import { report } from '../runtime/diagnostics.ts'
 import { fs } from '../runtime/file-system.ts'
+import { pause } from '../runtime/pause.ts'
 import { hostName, isProcessAlive, ownProcessId } from '../runtime/processes.ts'
+import { systemRuntime } from '../runtime/system-runtime.ts'
+
+const WAIT_MS_MAX = 5_000
+const PAUSE_MS = 10
+const PAUSES = 40
 
 const here = new Set<string>()
 
@@ -23,7 +31,7 @@ export interface Turn {
   readonly act: string
 }
 
-/** Throws `STORE_CONFLICT` when somebody else is at it; gives back a function that ends the turn. */
+/** Throws `STORE_CONFLICT` when another process is at it; gives back a function that ends the turn. */
 export function takeTurn(turn: Turn): () => void {
   const { directory, name: prefix } = turn
   const host = encodeURIComponent(hostName())
@@ -51,6 +59,22 @@ export function takeTurn(turn: Turn): () => void {
   } catch (error) {
     end()
     throw isLeaseError(error) ? error : unusable(directory, error)
+  }
+}
+
+/** Waits a few seconds for the turn, for something that takes no longer than a moment. */
+export async function waitForTurn(turn: Turn): Promise<() => void> {
+  const untilMs = systemRuntime.monotonicMs() + WAIT_MS_MAX
+  // Two that step back from each other must not come back together.
+  const pauseMs = PAUSE_MS + (ownProcessId() % PAUSES)
+  for (;;) {
+    try {
+      return takeTurn(turn)
+    } catch (error) {
+      const isTaken = isLeaseError(error, 'STORE_CONFLICT')
+      if (!isTaken || systemRuntime.monotonicMs() >= untilMs) throw error
+    }
+    await pause(systemRuntime, pauseMs, { keepAlive: true })
   }
 }
 

@@ -21,7 +21,7 @@ const REST_MS = 40
 const WAIT_MS = 60_000
 /** The one that is to be killed clings to its lease for so long, and renews it all the while. */
 const CLING_MS = 20_000
-/** The one that is to be stopped stands still for so long, well within its TTL, in case nobody stops it. */
+/** The one that is to be stopped stands still for so long, well within its TTL, in case it is not stopped. */
 const STILL_MS = 1_000
 
 const startedMs = performance.now()

@@ -100,7 +100,7 @@ export class Cast {
     this.#signal(name, 'SIGCONT', 'running')
   }
 
-  /** Lets everybody finish the turn they are in; whoever does not end in time is ended, and counts as crashed. */
+  /** Lets every agent finish the turn it is in; one that does not end in time is ended, and counts as crashed. */
   async finish(timeoutMs: number): Promise<void> {
     const late = setTimeout(() => this.abandon(), timeoutMs)
     for (const { process: child } of this.#agents) {
@@ -110,7 +110,7 @@ export class Cast {
     clearTimeout(late)
   }
 
-  /** Ends everybody at once, also those who are stopped. */
+  /** Ends every agent at once, also those that are stopped. */
   abandon(): void {
     for (const { process: child } of this.#agents) child.kill('SIGKILL')
   }

@@ -4,7 +4,7 @@
  *
  * The check and the write must be one atom, or a writer could be paused between the two. So the mark is a tiny SQLite
  * database and the write happens inside its transaction: one writer at a time, and if it is killed in the middle the
- * operating system takes its lock away. (A guard file made with O_EXCL would stay behind and block everybody.)
+ * operating system takes its lock away. (A guard file made with O_EXCL would stay behind and block every agent.)
  */
 import fs from 'node:fs'
 import { loadSqlite, type SqliteDatabase } from '../drivers/sqlite-driver.ts'
@@ -30,7 +30,7 @@ export class FencedFile {
     mark.exec('CREATE TABLE IF NOT EXISTS mark (fence INTEGER NOT NULL)')
   }
 
-  /** Appends a line unless somebody with a higher fence has written before. */
+  /** Appends a line unless a writer with a higher fence has written before. */
   append(line: string, fence: number): WriteResult {
     this.#mark.exec('BEGIN IMMEDIATE')
     try {

@@ -29,7 +29,7 @@ export interface DemoStage {
   readonly storeUrl: string
   readonly directory: string
   readonly durationMs: number
-  /** Whether somebody waits for a file at this moment, according to the store. */
+  /** Whether an agent waits for a file at this moment, according to the store. */
   readonly isAwaited: (file: string) => Promise<boolean>
   readonly announce: (text: string) => void
 }
@@ -53,7 +53,7 @@ function startAll({ cast, storeUrl, directory, durationMs }: DemoStage): void {
   })
 }
 
-/** The agent clings to a lease and renews it; once somebody waits for that file, it dies. */
+/** The agent clings to a lease and renews it; once another waits for that file, it dies. */
 async function killWhileHolding({ cast, isAwaited, announce }: DemoStage): Promise<void> {
   const clinging = await cast.report(hasRenewedTwice(cast), PATIENCE_MS)
   if (clinging === null) return
@@ -105,7 +105,8 @@ async function stopBeforeWrite(
     return report.kind === 'wrote' && report.file === file && report.fence > fence
   }, PATIENCE_MS)
   cast.resume(STOPPED)
-  const by = overtaken === null ? 'nobody wrote meanwhile' : `${overtaken.agent} wrote meanwhile`
+  const by =
+    overtaken === null ? 'no other agent wrote meanwhile' : `${overtaken.agent} wrote meanwhile`
   announce(`${STOPPED} goes on (SIGCONT) with its write; ${by}`)
   return (await ownWrite(PATIENCE_MS))?.kind === 'refused'
 }

@@ -12,7 +12,7 @@ import { pendingUpgrade } from '../client/lease-mode.ts'
 import { PendingAcquire, type PendingRequest } from '../client/pending-request.ts'
 import { Wait } from '../client/waiting.ts'
 import { WakeRouter } from '../client/wake-router.ts'
-import { LeaseError } from '../core/errors.ts'
+import { closedError, LeaseError } from '../core/errors.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import type { Held } from '../core/outcome.ts'
 import { RepeatedFault } from '../runtime/diagnostics.ts'
@@ -22,6 +22,8 @@ import type { AcquireRequest, LeaseApi } from '../service/lease-api.ts'
 
 /** A store that does not answer must not keep `close` from ending. */
 const CLOSE_WITHIN_MS = 10_000
+
+const CLOSED = 'the file leases were closed'
 
 /** What is there of an agent while it waits. */
 interface WaitingAgent {
@@ -91,7 +93,7 @@ export class AgentWaits {
   }
 
   async #wait(wanted: WantedLease, signal?: AbortSignal): Promise<ObtainedLease | Held> {
-    if (this.#closed) throw closedError()
+    if (this.#closed) throw closedError(CLOSED)
     const { id, session, request } = wanted
     const agent = this.#agentOf(wanted)
     agent.standstill.called()
@@ -121,7 +123,7 @@ export class AgentWaits {
   async close(): Promise<void> {
     this.#closed = true
     for (const { router } of this.#agents.values()) {
-      for (const wait of router.waits.values()) wait.cancel(closedError())
+      for (const wait of router.waits.values()) wait.cancel(closedError(CLOSED))
     }
     await endsWithin(this.#runtime, CLOSE_WITHIN_MS, this.#background.ends())
     this.#scheduler.close()
@@ -161,8 +163,4 @@ export class AgentWaits {
     agent.router.close()
     if (this.#agents.get(session) === agent) this.#agents.delete(session)
   }
-}
-
-function closedError(): LeaseError {
-  return new LeaseError('CLOSED', 'the file leases were closed')
 }

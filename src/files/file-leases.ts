@@ -21,29 +21,27 @@ import { AgentWaits, type ObtainedLease } from './agent-waits.ts'
 import { fileLeaseOf, holderAmong, holderOf, type FileLease } from './file-lease.ts'
 import { leadsOutOf, refuseLeadingOut, type LinkedPath } from './linked-path.ts'
 import {
+  type FileLeasePage,
+  type ForceReleaseOptions,
+  type LeaseAcquisitionRequest,
+  type LeaseAcquisitionResponse,
+  type LeaseDowngradeRequest,
+  type LeaseDowngradeResponse,
+  type LeaseReleaseRequest,
+  type LeaseReleaseResponse,
+  type LeaseRenewalRequest,
+  type LeaseRenewalResponse,
+  type LeaseTransferRequest,
+  type LeaseTransferResponse,
+  type LeaseUpgradeRequest,
+  type LeaseUpgradeResponse,
+  type LookUpOptions,
   parseAgentId,
   parseSeconds,
   readAcquisition,
   readFilePath,
   readPatience,
-} from './request-input.ts'
-import type {
-  FileLeasePage,
-  ForceReleaseOptions,
-  LeaseAcquisitionRequest,
-  LeaseAcquisitionResponse,
-  LeaseDowngradeRequest,
-  LeaseDowngradeResponse,
-  LeaseReleaseRequest,
-  LeaseReleaseResponse,
-  LeaseRenewalRequest,
-  LeaseRenewalResponse,
-  LeaseTransferRequest,
-  LeaseTransferResponse,
-  LeaseUpgradeRequest,
-  LeaseUpgradeResponse,
-  LookUpOptions,
-  Refused,
+  type Refused,
 } from './requests.ts'
 
 export interface FileLeasesOptions {

@@ -2,9 +2,23 @@
  * What agents ask and what they are told: the requests and responses of the file-leasing system. Being refused is a
  * response with `success: false`; only a store that fails and input that cannot be read throw.
  */
-import type { LeaseError } from '../core/errors.ts'
+import { readResource } from '../client/read-options.ts'
+import { invalid, type LeaseError } from '../core/errors.ts'
+import {
+  parseExtent,
+  parseFlag,
+  parseMaxRenewals,
+  parseMode,
+  parsePriority,
+  parseSpanMs,
+  refuseUnknown,
+} from '../core/input.ts'
 import type { LeaseId } from '../core/lease.ts'
-import type { Extent, Mode } from '../core/resource.ts'
+import { HOLDER_BYTES_MAX, TTL_MS_MAX, TTL_MS_MIN, WAIT_MS_MAX } from '../core/limits.ts'
+import type { Extent, Mode, Resource } from '../core/resource.ts'
+import { requireShortText, requireText } from '../core/text.ts'
+import type { Runtime } from '../runtime/runtime.ts'
+import type { AcquireRequest } from '../service/lease-api.ts'
 import type { FileLease, FileLeaseStatus, LeaseHolder } from './file-lease.ts'
 
 /** Whether and how long a request waits. */
@@ -111,4 +125,74 @@ export interface ForceReleaseOptions {
   /** Who ends the leases, for the history. Default `operator`. */
   readonly by?: string
   readonly reason?: string
+}
+
+const ACQUISITION_FIELDS = [
+  'filePath',
+  'agentId',
+  'ttlSeconds',
+  'maxRenewals',
+  'timeoutMs',
+  'blocking',
+  'mode',
+  'extent',
+  'priority',
+  'reason',
+  'signal',
+]
+
+/**
+ * Reads what an agent passes in and turns it into what the service takes. Fields are named as the caller wrote them, so
+ * that an error is about something the caller can find.
+ */
+export function readAcquisition(
+  request: LeaseAcquisitionRequest,
+  runtime: Runtime,
+): AcquireRequest {
+  refuseUnknown(request, ACQUISITION_FIELDS)
+  const { ttlSeconds, maxRenewals, mode, extent, priority, reason } = request
+  const agentId = parseAgentId(request.agentId)
+  return {
+    id: runtime.uuid(),
+    resource: readFilePath(request.filePath, runtime),
+    holder: agentId,
+    session: agentId,
+    sequential: true,
+    waitMs: readPatience(request),
+    ...(ttlSeconds === undefined ? {} : { ttlMs: parseSeconds('ttlSeconds', ttlSeconds) }),
+    ...(maxRenewals === undefined ? {} : { maxRenewals: parseMaxRenewals(maxRenewals) }),
+    ...(mode === undefined ? {} : { mode: parseMode(mode) }),
+    ...(extent === undefined ? {} : { extent: parseExtent(extent) }),
+    ...(priority === undefined ? {} : { priority: parsePriority(priority) }),
+    ...(reason === undefined ? {} : { reason }),
+  }
+}
+
+/** How long a request that may block waits. */
+export function readPatience(request: Patience): number | 'configured' {
+  const { timeoutMs, blocking = false } = request
+  const patienceMs = timeoutMs === undefined ? 'configured' : parseTimeoutMs(timeoutMs)
+  return parseFlag('blocking', blocking) ? patienceMs : 0
+}
+
+/** An absolute path: the agents that one process serves need not share a working directory. */
+export function readFilePath(filePath: unknown, runtime: Runtime): Resource {
+  const path = requireText('filePath', filePath)
+  if (!path.startsWith('/')) throw invalid('filePath', 'must be an absolute path', path)
+  return readResource(runtime, `file:${path}`)
+}
+
+export function parseAgentId(value: unknown): string {
+  return requireShortText({ field: 'agentId', bytesMax: HOLDER_BYTES_MAX }, value)
+}
+
+/** Seconds into milliseconds, to the nearest one. */
+export function parseSeconds(field: string, value: unknown): number {
+  const ttlMs = typeof value === 'number' ? Math.round(value * 1000) : Number.NaN
+  if (ttlMs >= TTL_MS_MIN && ttlMs <= TTL_MS_MAX) return ttlMs
+  throw invalid(field, `must be ${TTL_MS_MIN / 1000}..${TTL_MS_MAX / 1000}`, value)
+}
+
+function parseTimeoutMs(value: unknown): number {
+  return parseSpanMs({ field: 'timeoutMs', min: 0, max: WAIT_MS_MAX }, value)
 }

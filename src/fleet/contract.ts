@@ -165,7 +165,11 @@ export const FLEET_EVENTS: readonly (keyof FleetEvents)[] = [
 export const RUNNER_EVENTS: readonly (keyof RunnerEvents)[] = ['poll_failed', 'failed']
 
 /** Refuses a misspelt event, which would never be emitted, and a listener that is no function. */
-export function requireListener(names: readonly string[], name: unknown, listener: unknown): void {
+export function requireEventListener(
+  names: readonly string[],
+  name: unknown,
+  listener: unknown,
+): void {
   if (typeof name !== 'string' || !names.includes(name)) {
     throw invalid('event', `must be one of ${names.join(', ')}`, name)
   }

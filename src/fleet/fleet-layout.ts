@@ -6,7 +6,7 @@
  * Every call ends within the call timeout. A call that failed says so for each session it was about (`failed`);
  * `nodes`, `heartbeat`, `leave` and `drain` throw a `LeaseError`.
  */
-import type { LeaseError } from '../core/errors.ts'
+import { isLeaseError, type LeaseError } from '../core/errors.ts'
 import type { Candidate } from './assignment.ts'
 
 /** What a layout needs to know of a grant to renew it or to end it. */
@@ -117,4 +117,10 @@ export interface FleetLayout {
   /** Every session that has an owner, for people: it reads the whole store. */
   survey(): Promise<Survey>
   close(): Promise<void>
+}
+
+/** The error of a store. Any other error is a bug, and is thrown as it is. */
+export function asLeaseError(error: unknown): LeaseError {
+  if (isLeaseError(error)) return error
+  throw error
 }

@@ -3,22 +3,38 @@
  * loop keeps them, and the node watch sees the other instances. This file has the life cycle: start, readiness,
  * draining, stop.
  */
-import { invalid, LeaseError } from '../core/errors.ts'
-import type { FencedLease } from '../core/fenced-lease.ts'
 import { HolderClock } from '../client/holder-clock.ts'
 import { Listeners } from '../client/listeners.ts'
-import { reportTo } from '../runtime/diagnostics.ts'
-import type { Runtime } from '../runtime/runtime.ts'
+import { closedError, invalid, LeaseError } from '../core/errors.ts'
+import type { FencedLease } from '../core/fenced-lease.ts'
+import { parseFlag } from '../core/input.ts'
+import { RepeatedFault, reportTo } from '../runtime/diagnostics.ts'
+import { backOffMs } from '../runtime/pause.ts'
+import type { Runtime, Timer } from '../runtime/runtime.ts'
 import { preferredNode } from './assignment.ts'
-import { FLEET_EVENTS, requireListener } from './contract.ts'
-import type { FleetEvents, LeaseInfo, LeaseManager, LeaseState, PollContext } from './contract.ts'
+import {
+  FLEET_EVENTS,
+  type FleetEvents,
+  type LeaseInfo,
+  type LeaseManager,
+  type LeaseState,
+  type PollContext,
+  requireEventListener,
+} from './contract.ts'
 import type { FleetInstance } from './fleet-instance.ts'
-import type { AcquireReply, FleetLayout, FleetNode, LayoutListener } from './fleet-layout.ts'
-import { parseFlag, type FleetSettings } from './fleet-options.ts'
-import { NodeWatch } from './node-watch.ts'
-import { RenewalLoop } from './renewal-loop.ts'
+import type {
+  AcquireReply,
+  FleetLayout,
+  FleetNode,
+  LayoutListener,
+  NodeView,
+} from './fleet-layout.ts'
+import type { FleetSettings } from './fleet-options.ts'
 import { SessionAcquirer } from './session-acquirer.ts'
+import { RenewalLoop } from './renewal-loop.ts'
 import { SessionRegistry, unknownInfo } from './session-registry.ts'
+
+const STOPPED = 'the manager was stopped'
 
 type Life = 'new' | 'starting' | 'started' | 'stopping' | 'stopped'
 
@@ -80,7 +96,7 @@ export class FleetManager implements LeaseManager {
 
   /** The first half of a start: this instance sees the fleet, and the fleet does not see it yet. */
   async connect(): Promise<void> {
-    if (this.#life === 'stopping' || this.#life === 'stopped') throw closedError()
+    if (this.#life === 'stopping' || this.#life === 'stopped') throw closedError(STOPPED)
     if (this.#life !== 'new') throw stateError('start', 'called once', this.#life)
     this.#life = 'starting'
     this.#starting = this.#connect()
@@ -184,7 +200,7 @@ export class FleetManager implements LeaseManager {
     name: Name,
     listener: (event: FleetEvents[Name]) => void,
   ): () => void {
-    requireListener(FLEET_EVENTS, name, listener)
+    requireEventListener(FLEET_EVENTS, name, listener)
     return this.#listeners.add(name, listener)
   }
 
@@ -277,9 +293,9 @@ export class FleetManager implements LeaseManager {
     } catch (error) {
       await this.#disconnect()
       if (this.#life === 'starting') this.#life = 'new'
-      throw this.#life === 'new' ? error : closedError()
+      throw this.#life === 'new' ? error : closedError(STOPPED)
     }
-    if (this.#life !== 'starting') throw closedError()
+    if (this.#life !== 'starting') throw closedError(STOPPED)
     this.#life = 'started'
   }
 
@@ -338,16 +354,120 @@ export class FleetManager implements LeaseManager {
 
   #requireStarted(): void {
     if (this.#life === 'started') return
-    if (this.#life === 'stopping' || this.#life === 'stopped') throw closedError()
+    if (this.#life === 'stopping' || this.#life === 'stopped') throw closedError(STOPPED)
     throw stateError('the manager', 'started', this.#life)
   }
-}
-
-function closedError(): LeaseError {
-  return new LeaseError('CLOSED', 'the manager was stopped')
 }
 
 function stateError(what: string, expected: string, life: Life): LeaseError {
   const message = `${what} must be ${expected}, got a manager that is ${life}`
   return new LeaseError('INVALID_STATE', message, { details: { life } })
+}
+
+/** All instances are notified of a change at the same moment; a random delay spreads their reads. */
+const NOTIFY_DELAY_MS_MAX = 50
+/** The back-off after reads that failed. */
+const RETRY = { firstMs: 500, maxMs: 4_000 }
+/** A read comes so long after a heartbeat should have expired. */
+const EXPIRY_SLACK_MS = 5
+
+/**
+ * The view of the nodes: read at a fixed interval, and earlier after a notification or when a heartbeat is about to
+ * expire. Concurrent callers share one read; a read that fails leaves the view as it was.
+ */
+class NodeWatch {
+  readonly #instance: FleetInstance
+  readonly #onRead: () => void
+  #view: NodeView = { nodes: [], isSelfDraining: false }
+  #candidates: readonly FleetNode[] = []
+  #reading: Promise<NodeView> | null = null
+  #timer: Timer | null = null
+  #isNotified = false
+  #isStopped = false
+  readonly #fault: RepeatedFault
+
+  /** `onRead` is called after every read, whether or not anything changed. */
+  constructor(instance: FleetInstance, onRead: () => void) {
+    this.#instance = instance
+    this.#onRead = onRead
+    const clock = { monotonicMs: () => instance.runtime.monotonicMs() }
+    this.#fault = new RepeatedFault('fleet/nodes', clock)
+  }
+
+  /** As last read. */
+  get view(): NodeView {
+    return this.#view
+  }
+
+  /** The nodes that may receive sessions. */
+  get candidates(): readonly FleetNode[] {
+    return this.#candidates
+  }
+
+  async start(): Promise<void> {
+    this.#isStopped = false
+    await this.read()
+  }
+
+  /** Throws what the store throws. */
+  read(): Promise<NodeView> {
+    this.#reading ??= this.#read().finally(() => (this.#reading = null))
+    return this.#reading
+  }
+
+  /** As `read`, but keeps the old view when the store cannot be read. */
+  async refresh(): Promise<void> {
+    try {
+      await this.read()
+    } catch (error) {
+      this.#fault.failed(error)
+    }
+  }
+
+  /** The layout was notified of a change. */
+  notify(): void {
+    if (this.#isNotified || this.#isStopped) return
+    this.#isNotified = true
+    this.#schedule(this.#instance.runtime.random() * NOTIFY_DELAY_MS_MAX)
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    this.#timer?.cancel()
+  }
+
+  async #read(): Promise<NodeView> {
+    // While the store cannot be read, the known heartbeats are outdated and do not say when to read again.
+    let nextMs = Math.min(
+      this.#instance.settings.discoverMs,
+      backOffMs(this.#fault.count + 1, RETRY),
+    )
+    try {
+      const view = await this.#instance.layout.nodes()
+      this.#fault.succeeded()
+      this.#view = view
+      this.#candidates = view.nodes.filter(({ isDraining }) => !isDraining)
+      nextMs = this.#nextReadInMs()
+      this.#onRead()
+      return view
+    } finally {
+      this.#isNotified = false
+      this.#schedule(nextMs)
+    }
+  }
+
+  #nextReadInMs(): number {
+    const firstMs = this.#view.nodes.reduce(
+      (least, node) => Math.min(least, node.expiresInMs),
+      Infinity,
+    )
+    return Math.min(this.#instance.settings.discoverMs, firstMs + EXPIRY_SLACK_MS)
+  }
+
+  #schedule(inMs: number): void {
+    this.#timer?.cancel()
+    if (this.#isStopped) return
+    const onTimer = (): void => void this.refresh()
+    this.#timer = this.#instance.runtime.setTimer(inMs, onTimer, { keepAlive: false })
+  }
 }

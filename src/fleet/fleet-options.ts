@@ -1,6 +1,6 @@
 /** The options of a manager and of `runFleet`: their defaults, their bounds, and how they must relate to each other. */
 import { invalid } from '../core/errors.ts'
-import { parseSpanMs, refuseUnknown } from '../core/input.ts'
+import { parseFlag, parseSpanMs, refuseUnknown } from '../core/input.ts'
 import { HOLDER_BYTES_MAX } from '../core/limits.ts'
 import { requireShortText } from '../core/text.ts'
 import type { Runtime } from '../runtime/runtime.ts'
@@ -123,11 +123,6 @@ export function parseWeight(value: unknown): number {
 
 function parseName(value: unknown): string {
   return requireShortText({ field: 'name', bytesMax: NAME_BYTES_MAX }, value)
-}
-
-export function parseFlag(field: string, value: unknown): boolean {
-  if (typeof value === 'boolean') return value
-  throw invalid(field, 'must be true or false', value)
 }
 
 /*

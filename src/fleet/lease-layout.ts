@@ -4,6 +4,8 @@
  * Handovers are transfers. Instances read the ledger for handovers to them and for nodes that join, leave or drain. The
  * requests of one call are sent together, and a store commits them together.
  */
+import { HolderClock, type Term } from '../client/holder-clock.ts'
+import { answerWithin } from '../client/retry.ts'
 import { closedError, LeaseError } from '../core/errors.ts'
 import type { LeaseEvent } from '../core/event.ts'
 import type { LeaseInfo } from '../core/lease.ts'
@@ -11,7 +13,6 @@ import { NAME_BYTES_MAX } from '../core/limits.ts'
 import { refusalError } from '../core/outcome.ts'
 import { kindOf, nameOf, parseResource, type Resource } from '../core/resource.ts'
 import { requireShortText } from '../core/text.ts'
-import { HolderClock, type Term } from '../client/holder-clock.ts'
 import { RepeatedFault, report, reportTo } from '../runtime/diagnostics.ts'
 import { backOffMs, pause } from '../runtime/pause.ts'
 import type { Runtime } from '../runtime/runtime.ts'
@@ -24,21 +25,20 @@ import type {
   WatchFilter,
 } from '../service/lease-api.ts'
 import { listAll } from '../service/list-all.ts'
-import type {
-  AcquireReply,
-  Failed,
-  FleetLayout,
-  FleetNode,
-  Grant,
-  GrantReply,
-  LayoutListener,
-  NodeView,
-  OwnedRow,
-  Survey,
+import {
+  type AcquireReply,
+  asLeaseError,
+  type Failed,
+  type FleetLayout,
+  type FleetNode,
+  type Grant,
+  type GrantReply,
+  type LayoutListener,
+  type NodeView,
+  type OwnedRow,
+  type Survey,
 } from './fleet-layout.ts'
 import type { FleetSettings } from './fleet-options.ts'
-import { GracePeriod } from './grace-period.ts'
-import { callWithin, asLeaseError } from './store-call.ts'
 
 /** All leases of nodes, of hidden nodes and of drains share a session, by which they can be listed. */
 const NODES_SESSION = 'fleet:nodes'
@@ -439,7 +439,7 @@ export class LeaseLayout implements FleetLayout {
 
   #bounded<Answer>(call: Promise<Answer>): Promise<Answer> {
     const { callMs: withinMs } = this.#settings
-    return callWithin({ runtime: this.#runtime, withinMs }, call)
+    return answerWithin({ runtime: this.#runtime, withinMs }, () => call)
   }
 }
 
@@ -524,4 +524,33 @@ function nodeOf(
 
 function unexpected(what: string, kind: string): LeaseError {
   return new LeaseError('INVALID_STATE', `the store answered ${what} with ${kind}`)
+}
+
+/** A holder shortens its term by this share, for clocks that run at different rates; here the share is added. */
+const RATE_ALLOWED = 0.99
+
+/**
+ * The grace period after a store has lost data. While it lasts, an instance takes only what was its own before the loss:
+ * other instances may not have heard of the loss yet, and work on until their local deadlines. It runs from the moment at
+ * which the loss is seen, which is after everything that the store granted before it.
+ */
+export class GracePeriod {
+  readonly #clock: HolderClock
+  #term: Term | null = null
+
+  constructor(clock: HolderClock) {
+    this.#clock = clock
+  }
+
+  /** 0 outside a grace period. */
+  get leftMs(): number {
+    if (this.#term === null) return 0
+    return Math.max(0, this.#clock.remainingMs(this.#term, this.#clock.now()))
+  }
+
+  /** `ttlMs` is the longest TTL of leases in the fleet. */
+  begin(ttlMs: number): void {
+    // Twice: `remainingMs` shortens this term as it shortens a holder's, and this one must be longer.
+    this.#term = { from: this.#clock.now(), spanMs: ttlMs / RATE_ALLOWED / RATE_ALLOWED }
+  }
 }

@@ -3,7 +3,7 @@
  * arrives during an acquire finds the registry up to date.
  */
 import { LeaseError } from '../core/errors.ts'
-import { FenceMemory, isStale } from '../client/stale-answers.ts'
+import { FenceMemory, isStaleGrant } from '../client/stale-answers.ts'
 import { batchesOf } from '../runtime/batches.ts'
 import { RepeatedFault, reportTo } from '../runtime/diagnostics.ts'
 import { SerialQueue } from '../runtime/serial-queue.ts'
@@ -125,7 +125,7 @@ export class SessionAcquirer {
     const { fence, token: leaseId } = reply
     const seen = this.#fences.highest(sessionId)
     this.#fences.remember(sessionId, { fence, leaseId })
-    if (!isStale({ fence, leaseId, repeated: false }, seen)) return reply
+    if (!isStaleGrant({ fence, leaseId, repeated: false }, seen)) return reply
     this.#releaseGrant(reply).catch(reportTo('fleet/release'))
     return failed(staleError(sessionId, fence, seen?.fence ?? 0))
   }

@@ -10,7 +10,7 @@ import { readAnswer, type AnswerOf } from '../protocol/answers.ts'
 import { BATCH_CALLS_MAX } from '../protocol/changes.ts'
 import { BATCH_BYTES_MAX, BATCH_PATH } from '../protocol/http.ts'
 import { REQUESTS, type RequestName } from '../protocol/requests.ts'
-import { afterTurn } from '../runtime/after-turn.ts'
+import { afterTurn } from '../runtime/system-runtime.ts'
 import { toldError, type HttpServers } from './http-servers.ts'
 
 interface PendingCall {

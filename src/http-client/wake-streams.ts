@@ -9,7 +9,7 @@
 import { closedError } from '../core/errors.ts'
 import { readAnswer } from '../protocol/answers.ts'
 import { SESSION_HEADER, SESSIONS_PER_STREAM_MAX, WAKES_PATH } from '../protocol/http.ts'
-import { afterTurn } from '../runtime/after-turn.ts'
+import { afterTurn } from '../runtime/system-runtime.ts'
 import { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import { sessionDigest } from '../runtime/session-digest.ts'

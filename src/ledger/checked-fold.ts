@@ -1,20 +1,19 @@
 /**
- * Folds a ledger that nobody vouches for, and asks of each event whether a store could have decided it: with the rules
+ * Folds a ledger that no signature vouches for, and asks of each event whether a store could have decided it: with the rules
  * that decisions go by, on what the events before it have left. It knows no clock, so it cannot tell whether a lease
  * ended too early, nor, where renewals are not recorded, too late. Retention takes leases that have ended out of a ledger:
  * a family may lack some of its members, but none that is live.
  */
 import { shortageOf } from '../core/budget.ts'
+import { canonicalJson } from '../core/canonical-json.ts'
 import { isBlockedBy } from '../core/conflict.ts'
-import { delegationOf, parentOf, rootForChildren, type AccountChange } from '../core/delegation.ts'
+import { type AccountChange, delegationOf, parentOf, rootForChildren } from '../core/delegation.ts'
 import { derivationProblem, reservedOf, unusedOf } from '../core/derivation.ts'
 import type { LeaseAccounted, LeaseEvent, LeaseIssued } from '../core/event.ts'
 import { evolveEntry } from '../core/evolve.ts'
 import type { Claim, Entry, Lease, LeaseId } from '../core/lease.ts'
 import { COMMIT_SLACK_MS_MAX, EPOCHS_PER_ADVANCE_MAX, TTL_MS_MAX } from '../core/limits.ts'
-import { hasEpoch, realmOf } from '../core/resource.ts'
-import { canonicalJson } from '../core/canonical-json.ts'
-import { StandingEntries } from './standing-entries.ts'
+import { ancestorsOf, hasEpoch, type Reach, realmOf, type Resource } from '../core/resource.ts'
 
 /** What is remembered of a realm beside its entries. */
 interface RealmMark {
@@ -284,4 +283,58 @@ function amountsProblem(amounts: unknown, parent: Lease, child: Lease): string |
 
 function isEqual(a: unknown, b: unknown): boolean {
   return canonicalJson(a) === canonicalJson(b)
+}
+
+/**
+ * The entries of a folded ledger that stand in the way of others: leases that have not ended, offers, and lock delays. They
+ * are found by where they are, so that a claim looks at those that it may touch and at no others.
+ */
+class StandingEntries {
+  readonly #at: Map<Resource, Map<LeaseId, Entry>> = new Map()
+  /** By each of the resources that contain them. */
+  readonly #below: Map<Resource, Map<LeaseId, Entry>> = new Map()
+
+  put(told: Entry): void {
+    if (!isStanding(told)) return this.#remove(told)
+    // An upgrade request keeps new sharers out, but a waiter that was offered a share before it still gets it.
+    const entry = told.kind === 'lease' && told.upgrading ? { ...told, upgrading: false } : told
+    entriesOf(this.#at, entry.resource).set(entry.id, entry)
+    for (const above of ancestorsOf(entry.resource)) {
+      entriesOf(this.#below, above).set(entry.id, entry)
+    }
+  }
+
+  /** All that overlap it, and maybe some that do not. */
+  near({ resource, extent }: Reach): readonly Entry[] {
+    const above = ancestorsOf(resource).flatMap((each) => [...(this.#at.get(each)?.values() ?? [])])
+    const below = extent === 'subtree' ? (this.#below.get(resource)?.values() ?? []) : []
+    return [...(this.#at.get(resource)?.values() ?? []), ...above, ...below]
+  }
+
+  #remove({ id, resource }: Entry): void {
+    forget(this.#at, resource, id)
+    for (const above of ancestorsOf(resource)) forget(this.#below, above, id)
+  }
+}
+
+/** By the ledger alone: a store that decided over it wrote down first what had ended meanwhile. */
+function isStanding(entry: Entry): boolean {
+  if (entry.kind === 'lease') return entry.state === 'active' || entry.lockedUntil !== null
+  return entry.state === 'pending' && entry.offer !== null
+}
+
+type Places = Map<Resource, Map<LeaseId, Entry>>
+
+function entriesOf(places: Places, resource: Resource): Map<LeaseId, Entry> {
+  const known = places.get(resource)
+  if (known !== undefined) return known
+  const entries = new Map<LeaseId, Entry>()
+  places.set(resource, entries)
+  return entries
+}
+
+function forget(places: Places, resource: Resource, id: LeaseId): void {
+  const entries = places.get(resource)
+  entries?.delete(id)
+  if (entries?.size === 0) places.delete(resource)
 }

@@ -18,7 +18,7 @@ import { Standstill } from '../client/request-under.ts'
 import {
   PendingAcquire,
   pendingGroup,
-  ticketOf,
+  ticketRefOf,
   type PendingRequest,
 } from '../client/pending-request.ts'
 import { Wait } from '../client/waiting.ts'
@@ -93,11 +93,11 @@ export class ServerWaits {
 
   acquire(request: AcquireRequest, connection: CallerConnection): Promise<Acquired> {
     const pending = new PendingAcquire(this.#api, request)
-    return this.#run(pending, [ticketOf(request, request)], request, connection)
+    return this.#run(pending, [ticketRefOf(request, request)], request, connection)
   }
 
   acquireAll(request: AcquireAllRequest, connection: CallerConnection): Promise<Acquired> {
-    const tickets = request.members.map((member) => ticketOf(member, request))
+    const tickets = request.members.map((member) => ticketRefOf(member, request))
     return this.#run(pendingGroup(this.#api, request), tickets, request, connection)
   }
 

@@ -3,7 +3,7 @@
  * SHA-256 hash. 256 random bits need no slow hash: they cannot be guessed from it.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { randomSecret } from '../runtime/secret.ts'
+import { randomSecret } from '../runtime/system-runtime.ts'
 
 export type Role = 'reader' | 'holder' | 'operator'
 

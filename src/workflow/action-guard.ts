@@ -20,10 +20,11 @@ import {
   type IncomingAction,
 } from './action.ts'
 import {
-  MemoryMarks,
-  WORKFLOWS_REMEMBERED,
   type ActionMarks,
   type MarkDecision,
+  MemoryMarks,
+  RecentMap,
+  WORKFLOWS_REMEMBERED,
 } from './action-marks.ts'
 import type { Bus, Subscription } from './bus.ts'
 import {
@@ -37,8 +38,7 @@ import {
   type WorkflowMark,
 } from './action-decision.ts'
 import { currentLease } from './lease-look-up.ts'
-import { RevocationWatch, type Revoked } from './revocation-watch.ts'
-import { RecentMap } from './recent-map.ts'
+import { RevocationWatch, type RevokedLease } from './revocations.ts'
 import { runInScope } from './work-scope.ts'
 
 export interface ActionGuardOptions<Transaction> {
@@ -135,7 +135,7 @@ export class ActionGuard<Transaction = undefined> implements AsyncDisposable {
     this.#lookUp = options.lookUp ?? (tenure === undefined ? null : currentLease(tenure))
     this.#log = options.log ?? (() => undefined)
     this.#ownWorkflowId = workflowId === undefined ? null : parseWorkflowId(workflowId)
-    const onRevoked = (revoked: Revoked): Promise<void> => this.revoke(revoked)
+    const onRevoked = (revoked: RevokedLease): Promise<void> => this.revoke(revoked)
     this.#watch = tenure === undefined ? null : new RevocationWatch({ tenure, runtime, onRevoked })
     const onAbort = (): void => void this.close().catch(reportTo('workflow/close'))
     this.#unlisten = () => signal?.removeEventListener('abort', onAbort)
@@ -196,7 +196,7 @@ export class ActionGuard<Transaction = undefined> implements AsyncDisposable {
    * From now on no action is carried out under this lease; the next lease needs a higher fence. Resolves when the marks have
    * it, too.
    */
-  async revoke(revoked: Revoked): Promise<void> {
+  async revoke(revoked: RevokedLease): Promise<void> {
     const { workflowId, leaseId, fence } = readRevoked(revoked)
     const mark = { leaseId, fence, revoked: true, epoch: -1 }
     // At once, and whether or not the marks can be reached.
@@ -437,7 +437,7 @@ function checkOptions(options: ActionGuardOptions<never>): void {
   }
 }
 
-function readRevoked(revoked: Revoked): LeaseFact & { readonly workflowId: string } {
+function readRevoked(revoked: RevokedLease): LeaseFact & { readonly workflowId: string } {
   if (typeof revoked !== 'object' || revoked === null) {
     throw invalid('revoked', 'must be an object with workflowId, leaseId and fence', revoked)
   }

@@ -2,9 +2,10 @@
  * The store of a processor's marks: in memory, or in the database of its effects, so that effect and mark are one
  * transaction, and a restarted processor refuses what it refused before.
  */
+import { LeaseError } from '../core/errors.ts'
+import { SerialQueue } from '../runtime/serial-queue.ts'
 import type { Known, WorkflowMark } from './action-decision.ts'
-import { RecentMap } from './recent-map.ts'
-import { EffectQueue } from './effect-queue.ts'
+import { isInsideScope, runInScope } from './work-scope.ts'
 
 /** How many of the last actions of a workflow are recognised when they come again; older ones are stale. */
 export const ACTIONS_REMEMBERED = 1_000
@@ -101,4 +102,55 @@ function remember(actions: Map<string, number>, actionId: string, epoch: number)
   if (oldest === undefined) return -1
   actions.delete(oldest[0])
   return oldest[1]
+}
+
+/** A map with least-recently-used eviction. */
+export class RecentMap<Value> {
+  readonly #limit: number
+  readonly #values = new Map<string, Value>()
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  get(key: string): Value | undefined {
+    const value = this.#values.get(key)
+    if (value !== undefined) this.#touch(key, value)
+    return value
+  }
+
+  set(key: string, value: Value): void {
+    this.#touch(key, value)
+    if (this.#values.size <= this.#limit) return
+    const [oldest] = this.#values.keys()
+    if (oldest !== undefined) this.#values.delete(oldest)
+  }
+
+  /** A `Map` iterates in order of insertion, so the first key is the least recently used. */
+  #touch(key: string, value: Value): void {
+    this.#values.delete(key)
+    this.#values.set(key, value)
+  }
+}
+
+/** Runs effects that share a name one after the other; effects with different names run in parallel. */
+export class EffectQueue {
+  readonly #queue = new SerialQueue<string>()
+  /** One scope for each name that has been run; a scope is compared by identity. */
+  readonly #scopes = new Map<string, object>()
+
+  /** Throws `DEADLOCK` when it is called inside an effect of the same name, which cannot end before this one has. */
+  async run<Result>(name: string, effect: () => Promise<Result>): Promise<Result> {
+    const scope = this.#scopes.get(name) ?? {}
+    if (isInsideScope(scope)) {
+      const message =
+        'an effect must not wait for another turn on its own marks: it would never end'
+      throw new LeaseError('DEADLOCK', message)
+    }
+    this.#scopes.set(name, scope)
+    const result = this.#queue.run([name], () => runInScope(scope, effect))
+    return result.finally(() => {
+      if (!this.#queue.has(name)) this.#scopes.delete(name)
+    })
+  }
 }

@@ -20,7 +20,7 @@ import { stateNote } from './workflow-state.ts'
 export type EpochPlace = Pick<Action, 'epoch' | 'previousEpoch' | 'lastEpochs'>
 
 /** An action without its epoch, or a change of the state. */
-export type Draft =
+export type EmissionDraft =
   | {
       readonly kind: 'action'
       readonly target: string
@@ -39,7 +39,7 @@ export interface EmissionQueueOptions {
 
 interface PendingEmission {
   readonly kind: 'emission'
-  readonly draft: Draft
+  readonly draft: EmissionDraft
   resolve(emitted: Emitted): void
   reject(error: unknown): void
 }
@@ -82,7 +82,7 @@ export class EmissionQueue {
     return this.#lastSent
   }
 
-  put(draft: Draft): Promise<Emitted> {
+  put(draft: EmissionDraft): Promise<Emitted> {
     return new Promise((resolve, reject) => {
       this.#add({ kind: 'emission', draft, resolve, reject })
     })
@@ -148,7 +148,7 @@ export class EmissionQueue {
   }
 
   async #useEpochs(
-    drafts: readonly Draft[],
+    drafts: readonly EmissionDraft[],
     sent: Map<string, number>,
   ): Promise<readonly Emitted[]> {
     const { lease, requireHeld } = this.#options
@@ -197,7 +197,7 @@ function unlessLost(published: Promise<void>, signal: AbortSignal): Promise<void
 }
 
 function emissionsOf(
-  drafts: readonly Draft[],
+  drafts: readonly EmissionDraft[],
   { from }: EpochRange,
   sent: Map<string, number>,
 ): readonly Emitted[] {
@@ -226,7 +226,7 @@ function epochsBefore(
 }
 
 /** The last state of a batch. */
-function stateAfter(drafts: readonly Draft[]): string | null {
+function stateAfter(drafts: readonly EmissionDraft[]): string | null {
   const change = drafts.findLast((draft) => draft.kind === 'state')
   return change?.kind === 'state' ? change.state : null
 }

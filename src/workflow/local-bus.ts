@@ -15,8 +15,7 @@ import {
   type Subscription,
 } from './bus.ts'
 import { DeadLetterFault, Deliveries, orderOf, readMessage } from './delivery.ts'
-import { Fifo } from './fifo.ts'
-import { RetryQueues } from './retry-queues.ts'
+import { Fifo, RetryQueues } from './retry-queues.ts'
 import { runOutsideScopes } from './work-scope.ts'
 import { formatAction, formatRevocation, reasonOf, type Revocation } from './wire/action-json.ts'
 

@@ -7,35 +7,35 @@
  */
 import type { Lease, Tenure } from '../client/contract.ts'
 import { readReceiver } from '../client/read-options.ts'
+import { retry } from '../client/retry.ts'
 import type { RootLease } from '../core/delegation.ts'
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import type { FencedLease } from '../core/fenced-lease.ts'
 import { refuseUnknown } from '../core/input.ts'
 import type { Extent, Mode } from '../core/resource.ts'
-import type { Runtime } from '../runtime/runtime.ts'
+import { RepeatedFault } from '../runtime/diagnostics.ts'
+import type { Runtime, Timer } from '../runtime/runtime.ts'
+import { leaseViolation } from './action-decision.ts'
 import {
+  type Action,
   EVERY_TARGET,
+  type IncomingAction,
   LEASE_TRANSFER,
   parseActionPriority,
   parseName,
   payloadText,
   readAction,
-  type Action,
-  type IncomingAction,
 } from './action.ts'
 import type { Bus } from './bus.ts'
 import {
+  type EmissionDraft,
   EmissionQueue,
+  type EpochPlace,
   limitError,
   TARGETS_MAX,
-  type Draft,
-  type EpochPlace,
 } from './emission-queue.ts'
-import { transferredLease, unannounced, type Handoff } from './handoff.ts'
-import { leaseViolation } from './action-decision.ts'
 import { frozenCopy, LEASE_REVOKED } from './wire/action-json.ts'
 import { stateNote } from './workflow-state.ts'
-import { WorkflowRenewal } from './workflow-renewal.ts'
 
 export interface EmitOptions {
   /** The kind of processor. Default `*`: all of them. */
@@ -256,7 +256,7 @@ export class Orchestrator implements FencedLease, AsyncDisposable {
     throw limitError('targets may be sent to under one lease', TARGETS_MAX)
   }
 
-  #draft(type: string, payload: unknown, to: Required<EmitOptions>): Draft {
+  #draft(type: string, payload: unknown, to: Required<EmitOptions>): EmissionDraft {
     const copy = frozenCopy(payloadText(payload))
     const named = { type, ...to }
     const build = (place: EpochPlace): Action => {
@@ -285,7 +285,7 @@ export class Orchestrator implements FencedLease, AsyncDisposable {
     })
   }
 
-  async #put(draft: Draft): ReturnType<EmissionQueue['put']> {
+  async #put(draft: EmissionDraft): ReturnType<EmissionQueue['put']> {
     this.#requireHeld()
     return this.#guarded(() => this.#queue.put(draft))
   }
@@ -339,4 +339,105 @@ function parseOwnType(value: unknown): string {
   const type = parseName(value, 'actionType')
   if (type !== LEASE_TRANSFER && type !== LEASE_REVOKED) return type
   throw invalid('actionType', `must not be ${LEASE_TRANSFER} or ${LEASE_REVOKED}`, type)
+}
+
+const RETRY_MS_MAX = 1_000
+const RETRY_MS_MIN = 20
+
+interface WorkflowRenewalOptions {
+  readonly lease: Lease
+  readonly runtime: Runtime
+  /** Renews as soon as less than this is left. */
+  readonly renewBelowMs: number
+}
+
+/**
+ * Renews the lease of a workflow when less than `renewBelowMs` is left, and retries at ever shorter intervals when that
+ * fails. The handle of the lease detects its loss; this class does not.
+ */
+class WorkflowRenewal {
+  readonly #options: WorkflowRenewalOptions
+  readonly #fault: RepeatedFault
+  #timer: Timer | null = null
+  #stopped = false
+
+  constructor(options: WorkflowRenewalOptions) {
+    this.#options = options
+    this.#fault = new RepeatedFault('workflow/renewal', options.runtime)
+    this.#schedule(this.#untilDueMs())
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#timer?.cancel()
+  }
+
+  /** Goes on after a stop, if there is something left to renew. */
+  resume(): void {
+    if (!this.#stopped || isOver(this.#options.lease)) return
+    this.#stopped = false
+    this.#schedule(this.#untilDueMs())
+  }
+
+  #untilDueMs(): number {
+    const { lease, renewBelowMs } = this.#options
+    return Math.max(0, lease.remainingMs - renewBelowMs)
+  }
+
+  #schedule(delayMs: number): void {
+    const { runtime } = this.#options
+    this.#timer = runtime.setTimer(delayMs, () => void this.#renew(), { keepAlive: false })
+  }
+
+  async #renew(): Promise<void> {
+    const { lease } = this.#options
+    if (this.#stopped || isOver(lease)) return
+    const renewed = await this.#tryRenewal()
+    if (this.#stopped || isOver(lease)) return
+    const retryMs = Math.max(RETRY_MS_MIN, Math.min(RETRY_MS_MAX, lease.remainingMs / 4))
+    this.#schedule(renewed ? Math.max(RETRY_MS_MIN, this.#untilDueMs()) : retryMs)
+  }
+
+  async #tryRenewal(): Promise<boolean> {
+    try {
+      await this.#options.lease.renew()
+      this.#fault.succeeded()
+      return true
+    } catch (error) {
+      this.#fault.failed(error)
+      return false
+    }
+  }
+}
+
+function isOver({ state }: Lease): boolean {
+  return state === 'lost' || state === 'released'
+}
+
+/** The lease of the receiver of a workflow, whether or not it has taken it over yet. */
+export interface Handoff {
+  readonly leaseId: string
+  readonly fence: number
+  /** The next epoch, of the receiver. */
+  readonly epoch: number
+}
+
+const LOOK_WITHIN_MS = 10_000
+
+/** Reads the receiver's lease, with retries: it was transferred, whether or not the store is available now. */
+async function transferredLease(
+  { tenure, runtime }: { readonly tenure: Pick<Tenure, 'get'>; readonly runtime: Runtime },
+  leaseId: string | null,
+  to: string,
+): Promise<Omit<Handoff, 'epoch'>> {
+  const limits = { runtime, withinMs: LOOK_WITHIN_MS }
+  const lease = leaseId === null ? null : await retry(limits, () => tenure.get(leaseId))
+  if (leaseId !== null && typeof lease?.fence === 'number') return { leaseId, fence: lease.fence }
+  throw new LeaseError('LEASE_NOT_FOUND', `the lease transferred to ${to} has ended already`)
+}
+
+/** The receiver has the workflow, and processors that do not ask the store do not know it yet. */
+function unannounced(to: string, handoff: Handoff, cause: unknown): LeaseError {
+  const message = `the workflow was transferred to ${to}, but the bus did not accept the announcement`
+  return new LeaseError('STORE_OUTCOME_UNKNOWN', message, { cause, details: { ...handoff } })
 }

@@ -12,11 +12,12 @@ import {
 } from '../guard/postgres-transaction.ts'
 import { parseName } from './action.ts'
 import {
-  ACTIONS_REMEMBERED,
-  SeenMarks,
   type ActionMarks,
   type ActionRef,
+  ACTIONS_REMEMBERED,
+  EffectQueue,
   type MarkDecision,
+  SeenMarks,
 } from './action-marks.ts'
 import type { Known, WorkflowMark } from './action-decision.ts'
 import {
@@ -25,7 +26,6 @@ import {
   workflowMarkOf,
   type WorkflowMarkRow,
 } from './mark-tables.ts'
-import { EffectQueue } from './effect-queue.ts'
 
 /** A workflow of which nothing is known has no row to lock; two that come at once wait for this instead. */
 const LOCK = `SELECT pg_advisory_xact_lock(hashtextextended($1 || chr(10) || $2, 0))`

@@ -18,7 +18,7 @@ export interface GroupOptions {
   readonly runtime: Runtime
 }
 
-export interface Entry {
+export interface StreamEntry {
   readonly id: string
   readonly text: string
   /** The target that an operator has sent it to again; null for an ordinary message. */
@@ -31,7 +31,7 @@ export interface Entry {
 
 /** A page of pending messages, and the start of the next page; null: this was the last. */
 export interface PendingPage {
-  readonly entries: readonly Entry[]
+  readonly entries: readonly StreamEntry[]
   readonly next: string | null
 }
 
@@ -143,7 +143,7 @@ export class RedisGroup {
     await this.#command(['XCLAIM', stream, group, this.#name, '0', id, ...count])
   }
 
-  async readFresh(blockMs: number): Promise<readonly Entry[]> {
+  async readFresh(blockMs: number): Promise<readonly StreamEntry[]> {
     const { stream, group } = this.#options
     const reply = await this.#command([
       ...['XREADGROUP', 'GROUP', group, this.#name, 'COUNT', String(READ_COUNT)],
@@ -158,7 +158,7 @@ export class RedisGroup {
   }
 
   /** First kept as a dead letter, then acknowledged: twice is better than never. */
-  async bury({ id, text }: Entry, reason: string): Promise<void> {
+  async bury({ id, text }: StreamEntry, reason: string): Promise<void> {
     const { stream, group, lengthMax } = this.#options
     const fields = ['target', group, 'reason', reason, 'message', text]
     const limit = ['MAXLEN', '~', String(lengthMax)]
@@ -181,7 +181,7 @@ export class RedisGroup {
  * The entries of the only stream that was asked for: a list of pairs in the second version of the protocol, in the
  * third a map, of which some clients make an object and others a flat list.
  */
-function streamEntries(reply: unknown): readonly Entry[] {
+function streamEntries(reply: unknown): readonly StreamEntry[] {
   if (reply === null || typeof reply !== 'object') return []
   if (!Array.isArray(reply)) return entriesOf(Object.values(reply)[0])
   const [first, second] = reply as readonly unknown[]
@@ -189,7 +189,7 @@ function streamEntries(reply: unknown): readonly Entry[] {
 }
 
 /** Id, fields and, for what was pending, attempts. An entry that is gone meanwhile has no fields, and is left out. */
-function entriesOf(reply: unknown): readonly Entry[] {
+function entriesOf(reply: unknown): readonly StreamEntry[] {
   if (!Array.isArray(reply)) return []
   return (reply as readonly (RawEntry | null)[]).flatMap((entry) => {
     if (entry === null || entry[1] === null) return []

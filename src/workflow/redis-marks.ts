@@ -14,14 +14,14 @@ import {
 import { lostUnlessReply } from '../drivers/redis-errors.ts'
 import { parseName } from './action.ts'
 import {
-  ACTIONS_REMEMBERED,
-  SeenMarks,
   type ActionMarks,
   type ActionRef,
+  ACTIONS_REMEMBERED,
+  EffectQueue,
   type MarkDecision,
+  SeenMarks,
 } from './action-marks.ts'
 import type { Known, WorkflowMark } from './action-decision.ts'
-import { EffectQueue } from './effect-queue.ts'
 
 /**
  * The commands of an effect. None runs before the effect has ended; all run in one script, and then the mark is raised.

@@ -10,7 +10,6 @@
  */
 import { isLeaseError } from '../core/errors.ts'
 import { backOffMs } from '../runtime/pause.ts'
-import { Fifo } from './fifo.ts'
 
 interface RetryQueue<Message> {
   /** The first is the one that failed. */
@@ -149,4 +148,38 @@ export function isEarly(error: unknown): boolean {
 /** The store did not answer: the effect has not begun or its outcome is unknown, and only a retry helps. */
 export function isStoreUnavailable(error: unknown): boolean {
   return isLeaseError(error) && error.code.startsWith('STORE_') && error.retryable
+}
+
+/** First in, first out, in constant time: `shift` of a long array moves all that is left. */
+export class Fifo<Item> {
+  #items: Item[] = []
+  #head = 0
+
+  get length(): number {
+    return this.#items.length - this.#head
+  }
+
+  get first(): Item | undefined {
+    return this.#items[this.#head]
+  }
+
+  *[Symbol.iterator](): IterableIterator<Item> {
+    yield* this.#items.slice(this.#head)
+  }
+
+  push(item: Item): void {
+    this.#items.push(item)
+  }
+
+  shift(): Item | undefined {
+    const item = this.first
+    if (this.length === 0) return undefined
+    this.#head += 1
+    // Once more than half is used up; so each item is moved once at most.
+    if (this.#head * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#head)
+      this.#head = 0
+    }
+    return item
+  }
 }

@@ -22,9 +22,10 @@ import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
 import { parseName } from './action.ts'
 import {
-  ACTIONS_REMEMBERED,
   type ActionMarks,
   type ActionRef,
+  ACTIONS_REMEMBERED,
+  EffectQueue,
   type MarkDecision,
 } from './action-marks.ts'
 import type { Known, WorkflowMark } from './action-decision.ts'
@@ -34,7 +35,6 @@ import {
   workflowMarkOf,
   type WorkflowMarkRow,
 } from './mark-tables.ts'
-import { EffectQueue } from './effect-queue.ts'
 
 export interface SqliteMarksOptions {
   /** How long to wait for other writers of the database. Default 30000. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { describeInspection } from '../../src/cli/inspection-text.ts'
+import { describeInspection } from '../../src/cli/commands/why.ts'
 import type { LeaseInfo } from '../../src/core/lease.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import type { Inspection } from '../../src/service/lease-api.ts'

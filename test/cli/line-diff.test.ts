@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { lineDiff } from '../../src/cli/line-diff.ts'
+import { lineDiff } from '../../src/cli/file-change.ts'
 
 describe('the difference of two texts', () => {
   it.each([

@@ -13,16 +13,20 @@ async function json<Answer>(args: readonly string[]): Promise<Answer> {
   return JSON.parse(stdout) as Answer
 }
 
-const LEASE = 'work:A'
-it('of renew, spend, downgrade, transfer, adopt, release and revoke', async () => {
+async function lossyStore() {
   const server = await startRedis()
   onTestFinished(() => server.close())
   const proxy = await Proxy.start(server.url)
   onTestFinished(() => proxy.close())
-  const direct = ['--store', server.url]
-  const through = ['--store', proxy.through(server.url)]
   const observer = await openTenure(server.url, { holder: 'observer' })
   onTestFinished(() => observer.close())
+  const direct = ['--store', server.url]
+  return { proxy, observer, direct, through: ['--store', proxy.through(server.url)] }
+}
+
+const LEASE = 'work:A'
+it('of renew, spend, downgrade, transfer, adopt, release and revoke', async () => {
+  const { proxy, observer, direct, through } = await lossyStore()
   const count = async (type: LeaseEventType): Promise<number> => {
     return (await observer.history({ resource: LEASE, types: [type] })).length
   }
@@ -51,4 +55,21 @@ it('of renew, spend, downgrade, transfer, adopt, release and revoke', async () =
   await json<LeaseInfo>(['acquire', LEASE, ...ann, ...direct])
   await losing('lease.revoked', ['revoke', LEASE, '--holder', 'operator'])
   expect(await json(['ls', LEASE, ...direct])).toMatchObject({ leases: [] })
+})
+
+it('of config and release-all, which may be sent twice', async () => {
+  const { proxy, observer, direct, through } = await lossyStore()
+  const isSet = async (): Promise<boolean> => {
+    return (await observer.config.get('default_ttl_seconds')) === 600
+  }
+  const setting = proxy.loseReply({ isDone: isSet })
+  const set = ['config', 'set', 'default_ttl_seconds', '600', ...through]
+  expect(await json(set)).toEqual({ key: 'default_ttl_seconds', value: 600 })
+  await setting
+  await json(['acquire', LEASE, '--holder', 'ann', ...direct])
+  const ended = proxy.loseReply({ isDone: async () => (await observer.list()).length === 0 })
+  const { code, stderr } = await tenure(['release-all', 'ann', '--holder', 'operator', ...through])
+  await ended
+  expect([code, stderr]).toEqual([0, expect.stringContaining('may have ended more')])
+  expect(await observer.history({ resource: LEASE, types: ['lease.revoked'] })).toHaveLength(1)
 })

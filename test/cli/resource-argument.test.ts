@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { readReach, readResource } from '../../src/cli/resource-argument.ts'
+import { readReach, readResourceArgument } from '../../src/cli/resource-argument.ts'
 
 let scratch: string
 
@@ -14,17 +14,17 @@ afterEach(() => fs.rmSync(scratch, { recursive: true, force: true }))
 
 describe('a resource on the command line', () => {
   it('is a file when it is a bare path, from the working directory or absolute', () => {
-    expect(readResource('a.ts', scratch)).toBe(`file:${scratch}/a.ts`)
-    expect(readResource('./x/../a.ts', scratch)).toBe(`file:${scratch}/a.ts`)
-    expect(readResource('src/', scratch)).toBe(`file:${scratch}/src`)
-    expect(readResource(`${scratch}/a.ts`, '/')).toBe(`file:${scratch}/a.ts`)
-    expect(readResource(`file:${scratch}/a.ts`, '/')).toBe(`file:${scratch}/a.ts`)
+    expect(readResourceArgument('a.ts', scratch)).toBe(`file:${scratch}/a.ts`)
+    expect(readResourceArgument('./x/../a.ts', scratch)).toBe(`file:${scratch}/a.ts`)
+    expect(readResourceArgument('src/', scratch)).toBe(`file:${scratch}/src`)
+    expect(readResourceArgument(`${scratch}/a.ts`, '/')).toBe(`file:${scratch}/a.ts`)
+    expect(readResourceArgument(`file:${scratch}/a.ts`, '/')).toBe(`file:${scratch}/a.ts`)
   })
 
   it('is kind:name when a colon comes before any slash', () => {
-    expect(readResource('work:W-17', scratch)).toBe('work:W-17')
-    expect(readResource('work:a/b', scratch)).toBe('work:a/b')
-    expect(readResource('./odd:name', scratch)).toBe(`file:${scratch}/odd:name`)
+    expect(readResourceArgument('work:W-17', scratch)).toBe('work:W-17')
+    expect(readResourceArgument('work:a/b', scratch)).toBe('work:a/b')
+    expect(readResourceArgument('./odd:name', scratch)).toBe(`file:${scratch}/odd:name`)
   })
 
   it('covers what is below it when a path ends with a slash', () => {
@@ -38,7 +38,7 @@ describe('a resource on the command line', () => {
   it('is the same file through a symbolic link', () => {
     fs.mkdirSync(path.join(scratch, 'real'))
     fs.symlinkSync('real', path.join(scratch, 'link'))
-    expect(readResource('link/new.ts', scratch)).toBe(`file:${scratch}/real/new.ts`)
+    expect(readResourceArgument('link/new.ts', scratch)).toBe(`file:${scratch}/real/new.ts`)
   })
 
   it.each([
@@ -56,6 +56,6 @@ describe('a resource on the command line', () => {
     ['a\u0000b', 'resource must not contain control characters, got '],
     ['a\ufffdb', 'resource must be valid UTF-8, got '],
   ])('%.40j is refused: %s', (text, message) => {
-    expect(() => readResource(text, scratch)).toThrow(message)
+    expect(() => readResourceArgument(text, scratch)).toThrow(message)
   })
 })

@@ -56,7 +56,7 @@ it('tenure ls loads one command and what looks, and nothing that decides, writes
   expect(modules).toContain('cli/main.js')
   expect(modules.filter((name) => name.startsWith('cli/commands/'))).toEqual(['cli/commands/ls.js'])
   const needless = [
-    /^cli\/(demo-view|help|report-error|version|signals|child-command)/,
+    /^cli\/(help|report-error|version|signals)/,
     /^(client|store\/memory|registrar|ledger|demo)\//,
     /^core\/(decide|acquire|settle|draft|commit|evolve)/,
     /^service\/(?!lease-questions)/,

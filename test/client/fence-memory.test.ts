@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { FenceMemory, isStale } from '../../src/client/stale-answers.ts'
+import { FenceMemory, isStaleGrant } from '../../src/client/stale-answers.ts'
 
 describe('the memory of fences', () => {
   it('keeps the highest fence of a realm, in whatever order they come', () => {
@@ -61,6 +61,6 @@ describe('the memory of fences', () => {
       false,
     ],
   ])('%s: stale is %4$s', (_what, granted, before, expected) => {
-    expect(isStale(granted, before)).toBe(expected)
+    expect(isStaleGrant(granted, before)).toBe(expected)
   })
 })

@@ -3,7 +3,7 @@ import { HolderClock, type Moment } from '../../src/client/holder-clock.ts'
 import {
   beginHolding,
   dueWindow,
-  isOver,
+  isOverForHolder,
   leftMs,
   stepHolding,
   type Holding,
@@ -313,7 +313,7 @@ class StoreAndHolder {
   #check(action: HoldingAction, before: Holding): void {
     if (action.kind === 'give_back') expect(this.holding.state).toBe('lost')
     if (action.kind !== 'send_renewal') return
-    expect(isOver(before)).toBe(false)
+    expect(isOverForHolder(before)).toBe(false)
     this.#renew()
   }
 
@@ -331,7 +331,7 @@ class StoreAndHolder {
   play(one: Act): void {
     if (one.kind === 'pass') this.#ms += one.ms
     if (one.kind === 'tick') this.#step(DUE)
-    if (one.kind === 'send' && !isOver(this.holding)) {
+    if (one.kind === 'send' && !isOverForHolder(this.holding)) {
       this.#step({ kind: 'renewing' })
       this.#renew()
     }
@@ -370,7 +370,7 @@ describe('whatever arrives, in whatever order', () => {
         for (const one of script) {
           isRevoked ||= one.kind === 'ask_to_finish'
           world.play(one)
-          if (!isOver(world.holding) && (!isRevoked || one.kind === 'look')) {
+          if (!isOverForHolder(world.holding) && (!isRevoked || one.kind === 'look')) {
             expect(world.isFree, 'I4').toBe(false)
           }
         }

@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import type { PromiseCheck } from '../../src/demo/verdict.ts'
+import type { PromiseCheck } from '../../src/demo/promise-check.ts'
 import { start, tenure, until, workshop, type RunOptions } from '../cli/tenure-process.ts'
 
 const PATIENCE_MS = 110_000

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { HolderClock } from '../../src/client/holder-clock.ts'
-import { GracePeriod } from '../../src/fleet/grace-period.ts'
+import { GracePeriod } from '../../src/fleet/lease-layout.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 
 const TTL_MS = 10_000

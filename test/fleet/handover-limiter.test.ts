@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { HandoverLimiter } from '../../src/fleet/handover-pacing.ts'
+import { HandoverLimiter } from '../../src/fleet/fleet-plan.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 
 const EVERY_MS = 10

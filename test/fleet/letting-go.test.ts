@@ -1,6 +1,6 @@
 /** Whoever lets a session go, and however: its poll has ended before anybody else can begin one. */
 import { describe, expect, it } from 'vitest'
-import { runFleet } from '../../src/fleet/run-fleet.ts'
+import { runFleet } from '../../src/fleet/fleet-runner.ts'
 import { hang } from '../client/harness.ts'
 import { fleetWorld, REFRESH_MS, TTL_MS } from './harness.ts'
 import { counts, INTERVAL_MS, POLL_TIMEOUT_MS, run, stop } from './running.ts'

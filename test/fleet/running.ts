@@ -1,7 +1,7 @@
 /** Fleets that run on one memory store, in time that only the test moves. */
 import { expect } from 'vitest'
 import type { Fleet, FleetOptions, SessionSource } from '../../src/fleet/contract.ts'
-import { runFleet } from '../../src/fleet/run-fleet.ts'
+import { runFleet } from '../../src/fleet/fleet-runner.ts'
 import type { Instance, World } from './harness.ts'
 
 export const SESSIONS = Array.from({ length: 20 }, (_, index) => `session-${index + 1}`)

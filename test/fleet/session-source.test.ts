@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { runFleet } from '../../src/fleet/run-fleet.ts'
+import { runFleet } from '../../src/fleet/fleet-runner.ts'
 import { fleetWorld, REFRESH_MS } from './harness.ts'
 import { counts, run, stop } from './running.ts'
 

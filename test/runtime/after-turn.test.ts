@@ -1,6 +1,6 @@
 /** When work runs that is put off to the end of a turn. */
 import { expect, it } from 'vitest'
-import { afterTurn } from '../../src/runtime/after-turn.ts'
+import { afterTurn } from '../../src/runtime/system-runtime.ts'
 
 async function hops(count: number): Promise<void> {
   for (let hop = 0; hop < count; hop += 1) await Promise.resolve()

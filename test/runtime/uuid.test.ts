@@ -1,5 +1,5 @@
 import { expect, it, vi } from 'vitest'
-import { timeOrderedUuid } from '../../src/runtime/uuid.ts'
+import { timeOrderedUuid } from '../../src/runtime/system-runtime.ts'
 
 const PATTERN = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
@@ -17,7 +17,7 @@ it.each([0, -86_400_000])(
   'the first id of a process is well formed when its clock reads %i',
   async (wallMs) => {
     vi.resetModules()
-    const fresh = await import('../../src/runtime/uuid.ts')
+    const fresh = await import('../../src/runtime/system-runtime.ts')
     const ids = [wallMs, wallMs, wallMs + 1].map((ms) => fresh.timeOrderedUuid(ms))
     for (const id of ids) expect(id).toMatch(PATTERN)
     expect(ids.toSorted()).toEqual(ids)

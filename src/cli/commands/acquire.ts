@@ -68,7 +68,7 @@ async function run(call: CliCall<AcquireTable>): Promise<number> {
 }
 
 /**
- * Nobody knows of a lease whose answer was not written, so it is given back. One whose id the caller chose is left alone:
+ * No caller knows of a lease whose answer was not written, so it is given back. One whose id the caller chose is left alone:
  * its caller knows it, and may have had it before this command.
  */
 async function unwritten(held: HeldLeases, wanted: WantedLeases, cause: unknown): Promise<Error> {

@@ -1,5 +1,6 @@
 /** `tenure cleanup`: what the background sweep would do, now. */
 import { defineCommand, type CliCommand } from '../command.ts'
+import { sendAgain } from '../lease-command.ts'
 import { plural } from '../output.ts'
 import { withApi } from '../store-access.ts'
 
@@ -11,7 +12,7 @@ export const cleanup: CliCommand = defineCommand({
   ],
   examples: ['tenure cleanup'],
   run: async ({ identity, printer }) => {
-    const result = await withApi(identity, async (api) => api.cleanup())
+    const result = await withApi(identity, (api) => sendAgain(() => api.cleanup()))
     printer.answer(result, () => {
       const { expired, prunedLeases, prunedEvents } = result
       const pruned = `${plural(prunedLeases, 'ended lease')} and ${plural(prunedEvents, 'event')}`

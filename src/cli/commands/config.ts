@@ -10,8 +10,9 @@ import {
 } from '../../core/settings.ts'
 import { textOption, type Option } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
+import { sendAgain } from '../lease-command.ts'
 import { formatTable, visible } from '../output.ts'
-import { readResource } from '../resource-argument.ts'
+import { readResourceArgument } from '../resource-argument.ts'
 import { NO_PATIENCE, requireStore, withTenure } from '../store-access.ts'
 
 const ACTIONS = ['get', 'set', 'unset', 'ls'] as const
@@ -51,8 +52,8 @@ async function run(call: CliCall<ConfigTable>): Promise<number> {
   return withTenure(call.identity, NO_PATIENCE, async (tenure) => {
     if (action === 'ls') return list(call, tenure, target.for)
     const setting = parseSettingKey(key)
-    if (action === 'set') await tenure.config.set(setting, value ?? '', target)
-    if (action === 'unset') await tenure.config.unset(setting, target)
+    if (action === 'set') await sendAgain(() => tenure.config.set(setting, value ?? '', target))
+    if (action === 'unset') await sendAgain(() => tenure.config.unset(setting, target))
     const now = await tenure.config.get(setting, target)
     call.printer.answer({ key: setting, value: now }, () => {
       return action === 'get' ? String(now) : `${setting} is ${String(now)}`
@@ -71,11 +72,11 @@ function checkCount(action: Action, given: readonly (string | undefined)[]): voi
 
 /**
  * A kind is a word in lower case; a resource has a colon, or a slash if it is a path. A bare word that is neither is
- * refused: whoever wrote `Work` hardly meant a file of that name.
+ * refused: `Work` hardly means a file of that name.
  */
 function readTarget(text: string, cwd: string): string {
   if (/^[a-z][a-z0-9-]{0,31}$/.test(text)) return text
-  if (/[:/]/.test(text)) return readResource(text, cwd)
+  if (/[:/]/.test(text)) return readResourceArgument(text, cwd)
   const expectation = 'must be a kind ([a-z][a-z0-9-]{0,31}), kind:name, or a path with a slash'
   throw invalid('for', expectation, text)
 }

@@ -13,7 +13,7 @@ import { openLayout } from '../../open-fleet.ts'
 import { durationOption, flag, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { formatTable, plural, relativeTime, visible, type Cell, type Colour } from '../output.ts'
-import { given, placeOf, requireStore } from '../store-access.ts'
+import { given, storeOptionsOf, requireStore } from '../store-access.ts'
 
 const ACTIONS = ['ls', 'nodes', 'owners', 'drain'] as const
 type Action = (typeof ACTIONS)[number]
@@ -103,7 +103,7 @@ async function withLayout(
 ): Promise<number> {
   requireStore(identity)
   const { prefix, layout: name } = options
-  const wanted = { ...given({ prefix, layout: name }), ...placeOf(identity), ready: false }
+  const wanted = { ...given({ prefix, layout: name }), ...storeOptionsOf(identity), ready: false }
   const { layout: opened } = await openLayout(identity.url, wanted)
   try {
     await opened.open(null)

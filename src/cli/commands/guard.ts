@@ -1,4 +1,4 @@
-/** `tenure guard init`: the one table that a guard needs, in the database of whoever is guarded. */
+/** `tenure guard init`: the one table that a guard needs, in the database that is guarded. */
 import { invalid, LeaseError } from '../../core/errors.ts'
 import {
   guard,

@@ -7,7 +7,7 @@ import { eventTypesOption } from '../event-type-option.ts'
 import { eventTable } from '../event-text.ts'
 import { fieldOption } from '../field-option.ts'
 import { instantOption } from '../instant.ts'
-import { readResource } from '../resource-argument.ts'
+import { readResourceArgument } from '../resource-argument.ts'
 import { given, withQuestions } from '../store-access.ts'
 
 const LIMIT_DEFAULT = 100
@@ -45,7 +45,7 @@ export const history: CliCommand = defineCommand({
   run: async ({ identity, positionals, options, printer, cwd }) => {
     const [text] = positionals
     const filter = given({
-      resource: text === undefined ? undefined : readResource(text, cwd),
+      resource: text === undefined ? undefined : readResourceArgument(text, cwd),
       leaseId: options.id,
       holder: options.holder,
       types: options.type,

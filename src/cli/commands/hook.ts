@@ -13,7 +13,7 @@ import { textOption, type Option } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { defaultStoreUrl, stateDirectory } from '../default-store.ts'
 import { fromEnv } from '../identity.ts'
-import { missingFileOf, optionsOf, placeOf } from '../store-access.ts'
+import { missingFileOf, optionsOf, storeOptionsOf } from '../store-access.ts'
 import { isTty, STDERR, STDOUT, write } from '../terminal.ts'
 
 type HookTable = { readonly holder: Option<string> }
@@ -79,7 +79,7 @@ function storesOf({ identity, cwd }: CliCall<HookTable>): (directory: string) =>
         return missingFileOf(place) === null
       },
       open: () => openApi(url, optionsOf(place)),
-      look: () => openQuestions(url, placeOf(place)),
+      look: () => openQuestions(url, storeOptionsOf(place)),
     }
     known.set(directory, store)
     return store

@@ -230,7 +230,7 @@ async function configure(
     if (typeof problem === 'string') left.push(`setting ${config_key}: ${problem}`)
     else {
       const value = String(config_value)
-      // The design writes a row for each default; that is no wish of anybody.
+      // The design writes a row for each default; that is no user's choice.
       const isDefault = value === String(SETTING_TABLE[problem.key].initial)
       if (!isDefault) {
         await store.configure({ key: problem.key, value, scope: 'global', resourceId: null })

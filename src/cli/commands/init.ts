@@ -1,7 +1,10 @@
 /** `tenure init`: puts Tenure into what must ask it, and takes it out again. */
+import path from 'node:path'
 import { invalid } from '../../core/errors.ts'
+import { fs, ifThere } from '../../runtime/file-system.ts'
 import { flag } from '../arguments.ts'
-import { defineCommand, type CliCommand } from '../command.ts'
+import { type CliCommand, defineCommand } from '../command.ts'
+import type { Env } from '../default-store.ts'
 import { applyChange, changeText, changeWords, type FileChange } from '../file-change.ts'
 import { CLIENT_SETTINGS } from '../init/client-settings.ts'
 import { hooksToInstall, hooksToRemove } from '../init/git-hooks.ts'
@@ -9,12 +12,11 @@ import { LFS_FILE, lfsToInstall, lfsToRemove } from '../init/lfs-settings.ts'
 import { MCP_FILE, mcpPlan } from '../init/mcp-settings.ts'
 import {
   hooksPlan,
+  type SettingsPlan,
   settingsToInstall,
   settingsToRemove,
-  type SettingsPlan,
 } from '../init/settings-file.ts'
 import { visible } from '../output.ts'
-import { ownCommand } from '../own-command.ts'
 import { shellWord } from '../shell-word.ts'
 
 /** What can be set up, and what that changes. */
@@ -97,4 +99,22 @@ function plainChange(change: FileChange): Readonly<Record<string, string>> {
   if (kind === 'remove') return { action: 'remove', file }
   const backup = change.backup === undefined ? {} : { backup: change.backup }
   return { action: change.before === null ? 'make' : 'change', file, ...backup }
+}
+
+/** Directories that npm puts before the path for what it runs, and that no other program will find. */
+const BY_NPM = /[\\/]node_modules[\\/]\.bin[\\/]?$/
+
+/** `tenure`, where a shell would find it; otherwise the very program that runs now, by its full name. */
+function ownCommand(env: Env): readonly string[] {
+  const directories = (env['PATH'] ?? '').split(path.delimiter)
+  const isThere = directories.some((directory) => {
+    return directory !== '' && !BY_NPM.test(directory) && isProgram(path.join(directory, 'tenure'))
+  })
+  if (isThere) return ['tenure']
+  return [process.execPath, fs.realpathSync(process.argv[1] ?? '')]
+}
+
+function isProgram(file: string): boolean {
+  const status = ifThere(() => fs.statSync(file))
+  return status?.isFile() === true && (status.mode & 0o111) !== 0
 }

@@ -48,8 +48,8 @@ export const ls: CliCommand = defineCommand({
 
 /** Most lists are of everything, and should not pay for reading a resource. */
 async function readLater(text: string, cwd: string): Promise<Resource> {
-  const { readResource } = await import('../resource-argument.ts')
-  return readResource(text, cwd)
+  const { readResourceArgument } = await import('../resource-argument.ts')
+  return readResourceArgument(text, cwd)
 }
 
 /** The question is asked state by state; together, the answers are in order of creation. */

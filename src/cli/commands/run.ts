@@ -2,24 +2,26 @@
  * `tenure run`: holds a lease, or several, as long as a command runs. When one is lost the command is ended, because it
  * can no longer prove that it may go on; its own exit status is passed on otherwise.
  */
+import { type ChildProcess, spawn } from 'node:child_process'
 import type { Lease, LeaseEvents } from '../../client/contract.ts'
-import { isLeaseError, LeaseError, type ErrorCode } from '../../core/errors.ts'
+import { type ErrorCode, isLeaseError, LeaseError } from '../../core/errors.ts'
+import { report } from '../../runtime/diagnostics.ts'
+import { fs, hasCode } from '../../runtime/file-system.ts'
 import {
   acquireLeases,
+  type HeldLeases,
   leasesAround,
   refusePathsLeadingOut,
-  type HeldLeases,
 } from '../acquire-leases.ts'
-import { ACQUIRE_OPTIONS, RESOURCES, wantedLeases, type AcquireTable } from '../acquire-options.ts'
+import { ACQUIRE_OPTIONS, type AcquireTable, RESOURCES, wantedLeases } from '../acquire-options.ts'
 import { durationOption, integerOption, type Option } from '../arguments.ts'
-import { ChildCommand, type ChildEnd } from '../child-command.ts'
-import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
+import { type CliCall, type CliCommand, defineCommand } from '../command.ts'
 import { formatSpan } from '../duration.ts'
 import { visible } from '../output.ts'
 import { reportError } from '../report-error.ts'
-import { listenForInterruption, signalExitCode, type Interruption } from '../signals.ts'
+import { type Interruption, listenForInterruption, signalExitCode } from '../signals.ts'
 import { given, withTenure } from '../store-access.ts'
-import { STDERR, write } from '../terminal.ts'
+import { isTty, STDERR, write } from '../terminal.ts'
 
 const GRACE_MS_DEFAULT = 5_000
 const GRACE_MS_MAX = 3_600_000
@@ -165,4 +167,150 @@ function lostWhileRunning({ leases, first }: HeldLeases, cause: unknown): LeaseE
 /** Not through the printer: stdout belongs to the command, and this must be said with `--json` too. */
 function remark(text: string): void {
   write(STDERR, `${visible(text)}\n`)
+}
+
+type ChildEnd =
+  | { readonly kind: 'exited'; readonly exitCode: number }
+  | { readonly kind: 'not_started'; readonly exitCode: number; readonly problem: string }
+
+/** At a terminal, these have already reached the whole foreground group when they reach us. */
+const FROM_TERMINAL: readonly NodeJS.Signals[] = ['SIGINT', 'SIGQUIT']
+
+/** What shells answer for a command that is not there, and for one that cannot be run. */
+const NOT_FOUND_EXIT_CODE = 127
+const NOT_EXECUTABLE_EXIT_CODE = 126
+
+/**
+ * The command that `tenure run` starts. Away from a terminal it leads a process group of its own, so that a loss ends
+ * everything it started. At a terminal it stays in the terminal's foreground group, or it could neither read from the
+ * terminal nor be stopped by Ctrl-Z. The shell that called us may be in that group, so it is not signalled: what the
+ * command has started is looked up and signalled one by one.
+ */
+export class ChildCommand {
+  readonly ended: Promise<ChildEnd>
+  readonly #process: ChildProcess
+  readonly #ownGroup: boolean
+  readonly #family = new Map<number, ProcessRef>()
+  #running = true
+
+  constructor(command: readonly string[], env: NodeJS.ProcessEnv) {
+    const [file = '', ...args] = command
+    this.#ownGroup = !isTty(0)
+    this.#process = spawn(file, args, { stdio: 'inherit', env, detached: this.#ownGroup })
+    this.ended = new Promise((resolve) => {
+      const end = (result: ChildEnd): void => {
+        this.#running = false
+        resolve(result)
+      }
+      this.#process.once('error', (error) => end(notStarted(file, error)))
+      this.#process.once('exit', (code, signal) => {
+        end({ kind: 'exited', exitCode: signal === null ? (code ?? 1) : signalExitCode(signal) })
+      })
+    })
+  }
+
+  /** Passes on a signal that came to us. */
+  forward(signal: NodeJS.Signals): void {
+    if (!this.#ownGroup && FROM_TERMINAL.includes(signal)) return
+    if (this.#running) this.#send(signal)
+  }
+
+  /** Asks it to end, and after the grace ends it; returns when nothing that it started is left to act. */
+  async terminate(graceMs: number): Promise<void> {
+    if (this.#running) this.#send('SIGTERM')
+    const killing = setTimeout(() => this.#send('SIGKILL'), graceMs)
+    await this.ended
+    clearTimeout(killing)
+    this.#send('SIGKILL')
+  }
+
+  #send(signal: NodeJS.Signals): void {
+    const { pid } = this.#process
+    if (pid === undefined) return
+    if (!this.#ownGroup) return this.#sendToFamily(pid, signal)
+    try {
+      process.kill(-pid, signal)
+    } catch (error) {
+      // One that has ended meanwhile leaves nothing to signal.
+      if (!hasCode(error, 'ESRCH')) report('cli/signal', error)
+    }
+  }
+
+  /** A process that was once below the command is still meant when its parent has ended and it has another. */
+  #sendToFamily(pid: number, signal: NodeJS.Signals): void {
+    if (this.#running) for (const one of descendantsOf(pid)) this.#family.set(one.pid, one)
+    if (this.#running) this.#process.kill(signal)
+    for (const one of this.#family.values()) signalProcess(one, signal)
+  }
+}
+
+function notStarted(file: string, error: NodeJS.ErrnoException): ChildEnd {
+  const missing = error.code === 'ENOENT'
+  return {
+    kind: 'not_started',
+    exitCode: missing ? NOT_FOUND_EXIT_CODE : NOT_EXECUTABLE_EXIT_CODE,
+    problem: missing ? `${file}: command not found` : `${file}: ${error.code ?? error.message}`,
+  }
+}
+
+/** A process that cannot be mistaken for a later one with the same number. */
+interface ProcessRef {
+  readonly pid: number
+  /** Ticks since boot at which it started. */
+  readonly started: string
+}
+
+interface ProcessEntry extends ProcessRef {
+  readonly parent: number
+}
+
+/**
+ * Everything below a process, the process itself not included, as Linux tells it. Elsewhere nothing is found, and only
+ * the process itself can be signalled.
+ */
+export function descendantsOf(pid: number): readonly ProcessRef[] {
+  const entries = listProcesses()
+  const found: ProcessEntry[] = []
+  let parents = new Set([pid])
+  while (parents.size > 0) {
+    const children = entries.filter(({ parent }) => parents.has(parent))
+    found.push(...children)
+    parents = new Set(children.map((child) => child.pid))
+  }
+  return found
+}
+
+/**
+ * Signals the very process that was meant; one that is gone, or whose number another has now, is left alone. One that is
+ * not ours to signal is reported.
+ */
+export function signalProcess({ pid, started }: ProcessRef, signal: NodeJS.Signals): void {
+  if (readEntry(String(pid))?.started !== started) return
+  try {
+    process.kill(pid, signal)
+  } catch (error) {
+    if (!hasCode(error, 'ESRCH')) report('cli/signal', error)
+  }
+}
+
+function listProcesses(): readonly ProcessEntry[] {
+  try {
+    const names = fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name))
+    return names.map(readEntry).filter((entry) => entry !== null)
+  } catch (error) {
+    if (!hasCode(error, 'ENOENT')) report('cli/process-tree', error)
+    return []
+  }
+}
+
+/** `pid (name) state ppid …`; the name may hold anything, so what follows is counted from its last bracket. */
+function readEntry(pid: string): ProcessEntry | null {
+  try {
+    const text = fs.readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
+    return { pid: Number(pid), parent: Number(fields[1]), started: fields[19] ?? '' }
+  } catch (error) {
+    if (!hasCode(error, 'ENOENT', 'ESRCH')) report('cli/process-tree', error)
+    return null
+  }
 }

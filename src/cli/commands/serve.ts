@@ -19,7 +19,7 @@ import { keyFileOf } from '../key-file.ts'
 import { loadServer } from '../load-server.ts'
 import { visible } from '../output.ts'
 import { listenForInterruption } from '../signals.ts'
-import { given, placeOf } from '../store-access.ts'
+import { given, storeOptionsOf } from '../store-access.ts'
 import { STDERR, write } from '../terminal.ts'
 import { servedTokenFile, TOKENS_OPTION } from '../token-file.ts'
 
@@ -93,7 +93,7 @@ async function run(call: CliCall<ServeTable>): Promise<number> {
     ...given({ tokens: tokens ?? undefined, tls: tlsOf(options, cwd), name: options.name }),
     open: (asked) => {
       const namespace = asked === 'default' ? (identity.namespace ?? asked) : asked
-      return openApi(identity.url, placeOf({ ...identity, namespace }))
+      return openApi(identity.url, storeOptionsOf({ ...identity, namespace }))
     },
     behindProxy: options['behind-proxy'] === true,
     role: options.operator === true ? 'operator' : 'holder',

@@ -134,7 +134,7 @@ function create({ options, identity, printer }: CliCall<TokensTable>, file: stri
   printer.remark(`${effect}; it is shown this once`)
 }
 
-/** Without its hash, which is of no use to anybody. */
+/** Without its hash, which is of no use to a reader. */
 function shown({ hash: _hash, ...token }: Token): Omit<Token, 'hash'> {
   return token
 }

@@ -1,4 +1,4 @@
-/** `tenure wait`: returns when nobody else holds or is promised a resource. It takes nothing and stands in no queue. */
+/** `tenure wait`: returns when no other holds or is promised a resource. It takes nothing and stands in no queue. */
 import type { Blocker } from '../../core/conflict.ts'
 import { show, LeaseError } from '../../core/errors.ts'
 import type { LeaseEventType } from '../../core/event.ts'
@@ -36,7 +36,7 @@ async function run(call: CliCall<WaitTable>): Promise<number> {
   const interruption = listenForInterruption()
   const startMs = systemRuntime.monotonicMs()
   try {
-    // Where nobody has made a store yet, nobody holds anything.
+    // Where no store was made yet, nothing is held.
     if (missingFileOf(identity) === null) {
       const { signal } = interruption
       const { holder } = identity

@@ -8,7 +8,7 @@ import { defineCommand, type CliCommand } from '../command.ts'
 import { eventTypesOption } from '../event-type-option.ts'
 import { eventLine } from '../event-text.ts'
 import type { Printer } from '../printer.ts'
-import { readResource } from '../resource-argument.ts'
+import { readResourceArgument } from '../resource-argument.ts'
 import { listenForInterruption, signalExitCode } from '../signals.ts'
 import { given, withApi } from '../store-access.ts'
 
@@ -34,7 +34,7 @@ export const watch: CliCommand = defineCommand({
   run: async ({ identity, positionals, options, printer, cwd }) => {
     const [text] = positionals
     const filter = given({
-      resource: text === undefined ? undefined : readResource(text, cwd),
+      resource: text === undefined ? undefined : readResourceArgument(text, cwd),
       holder: options.holder,
       types: options.type,
       after: options.after,
@@ -73,7 +73,7 @@ class Remarks implements WatchObserver {
     this.#position = position
   }
 
-  /** Also when an error ends the watch: then more than ever somebody wants to go on. */
+  /** Also when an error ends the watch: then more than ever the caller wants to go on. */
   onEnd(): void {
     if (this.#position !== null) this.#printer.remark(`resume with --after ${this.#position}`)
   }

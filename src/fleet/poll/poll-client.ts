@@ -15,8 +15,8 @@ import { addressOf } from '../../drivers/redis-connection.ts'
 import { isReply } from '../../drivers/redis-errors.ts'
 import { backOffMs } from '../../runtime/pause.ts'
 import { connectionOf, connectTo, type PollConnection } from './poll-connection.ts'
-import type { Command, Reply } from './poll-connection.ts'
-import { callWithin, type CallBound } from '../store-call.ts'
+import type { PollCommand, PollReply } from './poll-connection.ts'
+import { answerWithin, type CallBound } from '../../client/retry.ts'
 
 export interface PollClientOptions {
   readonly source: string | RedisClient
@@ -36,7 +36,7 @@ export interface ConnectionListener extends ChannelListener {
   handshake(send: Send): Promise<void>
 }
 
-export type Send = (commands: readonly Command[]) => Promise<readonly Reply[]>
+export type Send = (commands: readonly PollCommand[]) => Promise<readonly PollReply[]>
 
 /** The server of a connection, and the database that it uses there. */
 export interface ServerIdentity {
@@ -46,8 +46,8 @@ export interface ServerIdentity {
 }
 
 interface QueuedCall {
-  readonly commands: readonly Command[]
-  readonly resolve: (replies: readonly Reply[]) => void
+  readonly commands: readonly PollCommand[]
+  readonly resolve: (replies: readonly PollReply[]) => void
   readonly reject: (error: unknown) => void
 }
 
@@ -106,7 +106,7 @@ export class PollClient {
     const withinMs = Math.max(OPEN_MS_MIN, this.#connectMs)
     const bound = { runtime, withinMs }
     try {
-      const connection = await callWithin(bound, this.#connect())
+      const connection = await answerWithin(bound, () => this.#connect())
       this.#connection = connection
       this.#unwatch = connection.watch(
         () => void this.#onReady(connection),
@@ -118,7 +118,7 @@ export class PollClient {
         channels: channels(),
       })
       this.#subscriber = subscriber
-      await callWithin(bound, subscriber.open())
+      await answerWithin(bound, () => subscriber.open())
       if (this.#isClosed) throw new LeaseError('CLOSED', 'the connection was closed')
     } catch (error) {
       this.close()
@@ -131,7 +131,7 @@ export class PollClient {
    * Sends all commands together with those of other calls in the same turn of the event loop. Rejects when the answers may
    * be lost; the reply to a command that the server refuses is an `Error`.
    */
-  send(commands: readonly Command[]): Promise<readonly Reply[]> {
+  send(commands: readonly PollCommand[]): Promise<readonly PollReply[]> {
     if (commands.length === 0) return Promise.resolve([])
     return new Promise((resolve, reject) => {
       this.#queue.push({ commands, resolve, reject })
@@ -145,12 +145,12 @@ export class PollClient {
   }
 
   /** Sends to one of them. */
-  async sendTo(index: number, command: Command): Promise<Reply> {
+  async sendTo(index: number, command: PollCommand): Promise<PollReply> {
     const { runtime, callMs } = this.#options
     const master = this.#usable().masters[index]
     if (master === undefined)
       throw unavailable(this.#displayUrl, new Error('its Cluster has changed'))
-    return callWithin({ runtime, withinMs: callMs }, master(command))
+    return answerWithin({ runtime, withinMs: callMs }, () => master(command))
   }
 
   /** Ends the subscription; the listener has every message that was published before when this resolves. */
@@ -206,7 +206,7 @@ export class PollClient {
     }
   }
 
-  async #exchange(commands: readonly Command[]): Promise<readonly Reply[]> {
+  async #exchange(commands: readonly PollCommand[]): Promise<readonly PollReply[]> {
     const { runtime, callMs } = this.#options
     const connection = this.#usable()
     const onLate = (): void => this.#onSilence(connection)
@@ -346,7 +346,7 @@ class PollSubscriber {
     if (driver === null) return
     const ended = this.#channels.map((channel) => driver.unsubscribe(channel))
     try {
-      await callWithin(bound, Promise.all(ended))
+      await answerWithin(bound, () => Promise.all(ended))
     } finally {
       this.close()
     }

@@ -14,14 +14,14 @@ import {
   type RedisDriver,
 } from '../../drivers/redis-driver.ts'
 import { lostUnlessReply } from '../../drivers/redis-errors.ts'
-import { callWithin, type CallBound } from '../store-call.ts'
+import { answerWithin, type CallBound } from '../../client/retry.ts'
 
-export type Command = readonly string[]
+export type PollCommand = readonly string[]
 /** The answer to one command; an `Error` when the server refused it. */
-export type Reply = unknown
+export type PollReply = unknown
 
 /** Sends a command to one of the servers that have the data, and resolves as `exchange` does. */
-export type SendToMaster = (command: Command) => Promise<Reply>
+export type SendToMaster = (command: PollCommand) => Promise<PollReply>
 
 export class PollConnection {
   /** For error messages: without user and password. */
@@ -53,21 +53,24 @@ export class PollConnection {
    * One reply for each command: an `Error` for one that was refused, a `LeaseError` where the answer may be lost. When one
    * server of a Cluster does not answer, the replies of the others are still returned.
    */
-  async exchange(commands: readonly Command[], bound: CallBound): Promise<readonly Reply[]> {
+  async exchange(
+    commands: readonly PollCommand[],
+    bound: CallBound,
+  ): Promise<readonly PollReply[]> {
     const asked = this.#driver.pipeline(commands)
     if (asked !== null) {
       const lost = (error: unknown): never => {
         throw lostUnlessReply(error)
       }
-      const replies = await callWithin(bound, asked.catch(lost))
+      const replies = await answerWithin(bound, () => asked.catch(lost))
       return (replies ?? []).map(([error, reply]) => (error === null ? reply : answerOf(error)))
     }
-    const replies: Reply[] = commands.map(() => new LeaseError('STORE_OUTCOME_UNKNOWN', LATE))
+    const replies: PollReply[] = commands.map(() => new LeaseError('STORE_OUTCOME_UNKNOWN', LATE))
     const calls = commands.map(async (command, index) => {
       replies[index] = await this.#driver.send(command).catch(answerOf)
     })
     try {
-      await callWithin(bound, Promise.all(calls))
+      await answerWithin(bound, () => Promise.all(calls))
     } catch (error) {
       // Some servers of a Cluster have answered; the replies of the others say that the outcome is unknown.
       if (!this.isCluster || !isLeaseError(error)) throw error

@@ -8,23 +8,22 @@ import { LeaseError } from '../../core/errors.ts'
 import { parseLeaseId } from '../../core/input.ts'
 import { batchesOf } from '../../runtime/batches.ts'
 import { report, reportTo } from '../../runtime/diagnostics.ts'
-import type {
-  AcquireReply,
-  FleetLayout,
-  FleetNode,
-  Grant,
-  GrantReply,
-  LayoutListener,
-  NodeView,
-  OwnedRow,
-  Survey,
+import {
+  asLeaseError,
+  type AcquireReply,
+  type FleetLayout,
+  type FleetNode,
+  type Grant,
+  type GrantReply,
+  type LayoutListener,
+  type NodeView,
+  type OwnedRow,
+  type Survey,
 } from '../fleet-layout.ts'
 import { LEASE_TTL_MS_DEFAULT, type FleetSettings } from '../fleet-options.ts'
-import { asLeaseError } from '../store-call.ts'
 import type { ConnectionListener, PollClient, Send } from './poll-client.ts'
-import type { Command, Reply } from './poll-connection.ts'
-import type { PollKeys } from './poll-keys.ts'
-import { SCRIPTS, type ScriptName } from './poll-scripts.ts'
+import type { PollCommand, PollReply } from './poll-connection.ts'
+import { type PollKeys, type ScriptName, SCRIPTS } from './poll-keys.ts'
 
 /** The fence of a session without an owner for so long may be forgotten; the next is higher by the clock. */
 const FENCE_TTL_MS = 30 * 86_400_000
@@ -124,7 +123,7 @@ export class PollLayout implements FleetLayout {
   }
 
   /** The data is not that of the server's run: a handshake comes before the scripts run again. */
-  async #handshakeAndEvaluate(calls: readonly ScriptCall[]): Promise<readonly Reply[]> {
+  async #handshakeAndEvaluate(calls: readonly ScriptCall[]): Promise<readonly PollReply[]> {
     try {
       await this.#handshake((commands) => this.#client.send(commands))
     } catch (error) {
@@ -373,7 +372,7 @@ export class PollLayout implements FleetLayout {
   }
 
   /** Throws if the server refuses one of the commands. */
-  async #ask(commands: readonly Command[]): Promise<readonly Reply[]> {
+  async #ask(commands: readonly PollCommand[]): Promise<readonly PollReply[]> {
     const replies = await this.#client.send(commands)
     const refused = replies.find((reply) => reply instanceof Error)
     if (refused instanceof Error) throw refusedError(refused)
@@ -381,7 +380,7 @@ export class PollLayout implements FleetLayout {
   }
 
   /** Runs scripts by their digest; a script that the server does not know has not run, and is sent in full. */
-  async #evaluate(calls: readonly ScriptCall[]): Promise<readonly Reply[]> {
+  async #evaluate(calls: readonly ScriptCall[]): Promise<readonly PollReply[]> {
     try {
       const replies = await this.#client.send(calls.map((call) => command('EVALSHA', call)))
       const unknown = calls.filter((_, index) => isNoScript(replies[index]))
@@ -432,23 +431,23 @@ const DIGESTS: Readonly<Record<string, string>> = Object.fromEntries(
   }),
 )
 
-function command(by: 'EVAL' | 'EVALSHA', { script, keys, args }: ScriptCall): Command {
+function command(by: 'EVAL' | 'EVALSHA', { script, keys, args }: ScriptCall): PollCommand {
   const text = by === 'EVAL' ? SCRIPTS[script] : (DIGESTS[script] ?? '')
   return [by, text, String(keys.length), ...keys, ...args]
 }
 
 /** Some drivers return a `Set` for the RESP3 type set. */
-function listOf(reply: Reply): readonly unknown[] {
+function listOf(reply: PollReply): readonly unknown[] {
   if (reply instanceof Set) return [...reply]
   return Array.isArray(reply) ? reply : []
 }
 
-function isNoScript(reply: Reply): boolean {
+function isNoScript(reply: PollReply): boolean {
   return reply instanceof Error && reply.message.startsWith('NOSCRIPT')
 }
 
 /** The data is not that of the server's run. */
-function needsHandshake(reply: Reply): boolean {
+function needsHandshake(reply: PollReply): boolean {
   return Array.isArray(reply) && reply[0] === 3
 }
 
@@ -457,7 +456,7 @@ interface AcquireCall {
   readonly instanceId: string
 }
 
-function acquireReply({ sessionId, instanceId }: AcquireCall, reply: Reply): AcquireReply {
+function acquireReply({ sessionId, instanceId }: AcquireCall, reply: PollReply): AcquireReply {
   if (reply instanceof Error) return { kind: 'failed', error: refusedError(reply) }
   if (!Array.isArray(reply)) return { kind: 'failed', error: malformed('acquire', reply) }
   const [code, text, leftMs] = reply as readonly unknown[]
@@ -484,14 +483,14 @@ function leaseIdOf(parts: readonly string[]): string {
   return [...groups, `8${hex.slice(15, 18)}`, hex.slice(18, 30)].join('-')
 }
 
-function grantReply(reply: Reply, code: unknown): GrantReply {
+function grantReply(reply: PollReply, code: unknown): GrantReply {
   if (reply instanceof Error) return { kind: 'failed', error: refusedError(reply) }
   if (code === 1) return { kind: 'done' }
   if (code === 0) return { kind: 'gone' }
   return { kind: 'failed', error: malformed('script', reply) }
 }
 
-function nodeOf(instanceId: string, facts: readonly Reply[]): FleetNode {
+function nodeOf(instanceId: string, facts: readonly PollReply[]): FleetNode {
   const [expiresInMs, weight, name, ttlMs, drain] = facts
   const isForeign = weight === null
   const share = Number(weight)
@@ -519,7 +518,7 @@ function dataLostError(graceMs: number): LeaseError {
   return new LeaseError('STORE_UNAVAILABLE', message)
 }
 
-function malformed(what: string, reply: Reply): LeaseError {
+function malformed(what: string, reply: PollReply): LeaseError {
   const message = `Redis answered ${what} with ${typeof reply}, which is no valid answer`
   return new LeaseError('STORE_OUTCOME_UNKNOWN', message)
 }

@@ -6,14 +6,13 @@
  * All that is in flight in a process shares calls; a lone caller waits for nobody. Decisions that depend on each other
  * go one after the other, and no request overtakes an earlier one for the same.
  */
-import { queueMicrotask } from '../../runtime/system-runtime.ts'
+import { afterTurn, queueMicrotask } from '../../runtime/system-runtime.ts'
 import { closedError, isLeaseError, LeaseError } from '../../core/errors.ts'
 import type { Entry, LeaseId } from '../../core/lease.ts'
 import type { ReadSet, Wake } from '../../core/realm.ts'
 import type { CountedRefusal } from '../../core/refusal.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
-import { afterTurn } from '../../runtime/after-turn.ts'
 import { endsWithin } from '../../runtime/ends-within.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import type {

@@ -65,16 +65,16 @@ export async function checkPromises({
 }
 
 /** What was promised and did not hold, in words; empty when all is well. */
-export function brokenPromises(verdict: PromiseCheck): readonly string[] {
+export function brokenPromises(check: PromiseCheck): readonly string[] {
   const broken: readonly (readonly [boolean, string])[] = [
-    [verdict.overlapsInLedger > 0, 'two leases of one file were live at once, by the ledger'],
-    [verdict.overlapsReported > 0, 'two agents held one file at once, by their own account'],
-    [verdict.staleWritersRefused === 0, 'no stale writer was refused'],
-    [verdict.staleLinesWritten > 0, 'a stale line was written'],
-    [verdict.foldDifferences > 0, 'the ledger does not fold to the state'],
-    [verdict.leasesLeft > 0, 'leases were left behind'],
-    [verdict.grants === 0, 'no lease was granted'],
-    [verdict.crashed.length > 0, `an agent crashed (${verdict.crashed.join('; ')})`],
+    [check.overlapsInLedger > 0, 'two leases of one file were live at once, by the ledger'],
+    [check.overlapsReported > 0, 'two agents held one file at once, by their own account'],
+    [check.staleWritersRefused === 0, 'no stale writer was refused'],
+    [check.staleLinesWritten > 0, 'a stale line was written'],
+    [check.foldDifferences > 0, 'the ledger does not fold to the state'],
+    [check.leasesLeft > 0, 'leases were left behind'],
+    [check.grants === 0, 'no lease was granted'],
+    [check.crashed.length > 0, `an agent crashed (${check.crashed.join('; ')})`],
   ]
   return broken.flatMap(([isBroken, words]) => (isBroken ? [words] : []))
 }

@@ -6,7 +6,7 @@ import {
   overlapsInLedger,
   overlapsReported,
   type PromiseCheck,
-} from '../../src/demo/verdict.ts'
+} from '../../src/demo/promise-check.ts'
 import type { LeaseEvent } from '../../src/core/event.ts'
 
 const KEPT: PromiseCheck = {

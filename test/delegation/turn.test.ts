@@ -3,8 +3,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { waitForTurn } from '../../src/cli/turn.ts'
-import { takeTurn, type Turn } from '../../src/delegation/turn.ts'
+import { takeTurn, waitForTurn, type Turn } from '../../src/delegation/turn.ts'
 
 function directory(): string {
   const made = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-turn-'))
