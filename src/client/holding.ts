@@ -358,7 +358,6 @@ type Mutable<Type> = { -readonly [Name in keyof Type]: Type[Name] }
 class Draft implements HoldingStep {
   holding: Holding
   actions: readonly HoldingAction[] = NOTHING
-  #list: HoldingAction[] | null = null
   readonly #at: Instant
   #copy: Mutable<Holding> | null = null
 
@@ -389,11 +388,7 @@ class Draft implements HoldingStep {
   }
 
   does(action: HoldingAction): void {
-    if (this.#list === null) {
-      this.#list = []
-      this.actions = this.#list
-    }
-    this.#list.push(action)
+    this.actions = [...this.actions, action]
   }
 
   #stop(): void {

@@ -124,8 +124,8 @@ export class LeaseHandle {
   /** Made for the first upgrade or downgrade; most leases never have one. */
   #modes: LeaseMode | null = null
   #holding: Holding
-  /** A renewal under way that asks for no other TTL, so that it answers for a second one as well. */
-  #renewing: Promise<RenewAnswer> | null = null
+  /** A renewal under way that asks for no other TTL, so that it answers for a second one as well; null: it failed. */
+  #renewing: Promise<RenewAnswer | null> | null = null
   #releasing: Promise<void> | null = null
 
   /** `now`: when the grant arrived. */
@@ -137,11 +137,12 @@ export class LeaseHandle {
     this.extent = extent
     this.#client = client
     const { limitsHold } = client
-    const begun = beginHolding({ ...granted, limitsHold }, this.#at(now))
+    const at = this.#at(now)
+    const begun = beginHolding({ ...granted, limitsHold }, at)
     this.#holding = begun.holding
     this.#requests = new LeaseRequests(client, { id, resource, extent, holder }, this)
     this.#carryOut(begun)
-    this.#schedule(now)
+    this.#schedule(at)
   }
 
   get state(): HandleState {
@@ -236,25 +237,15 @@ export class LeaseHandle {
 
   async renew(options?: RenewOptions): Promise<void> {
     const { ttlMs = null } = readOptions('RenewOptions', options)
-    this.#requireLive()
-    if (ttlMs === null && (await this.#joinRenewal())) return
-    const now = this.#requireLive()
+    let now = this.#requireLive()
+    if (ttlMs === null && this.#renewing !== null) {
+      const joined = await this.#race.run(this.#renewing)
+      if (joined?.kind === 'renewed') return
+      now = this.#requireLive()
+    }
     const answer = await this.#race.run(this.#renewNow(ttlMs, now))
     if (answer.kind !== 'renewed') throw refusalError(answer)
     this.#requireLive()
-  }
-
-  /** A renewal that is under way anyway answers for another one; true if it was confirmed. */
-  async #joinRenewal(): Promise<boolean> {
-    if (this.#renewing === null) return false
-    try {
-      const answer = await this.#race.run(this.#renewing)
-      return answer.kind === 'renewed'
-    } catch (error) {
-      if (error === this.#holding.loss) throw error
-      // The failure was thrown or reported where that renewal was sent; this caller sends one of its own.
-      return false
-    }
   }
 
   #renewNow(ttlMs: number | null, sent: Moment): Promise<RenewAnswer> {
@@ -262,28 +253,33 @@ export class LeaseHandle {
     this.#step({ kind: 'renewing' }, sent)
     const limits = { withinMs, stopIf: () => this.isOver }
     const answered = this.#heard(this.#requests.renewNow(ttlMs, limits), sent)
-    if (ttlMs === null) this.#keepRenewing(answered)
+    if (ttlMs === null) this.#keepRenewing(answered, null)
     return answered
   }
 
-  /** Never rejects into the void. */
   #renewAsPlanned(renewal: SentRenewal): void {
-    const { renewalFault } = this.#client
     const answered = this.#heard(this.#requests.renew(renewal), renewal.firstSent)
-    this.#keepRenewing(answered)
-    answered.then(
-      () => renewalFault.succeeded(),
-      (error: unknown) => renewalFault.failed(error),
-    )
+    this.#keepRenewing(answered, this.#client.renewalFault)
     this.#client.onSelfRenewal(this)
   }
 
-  #keepRenewing(answered: Promise<RenewAnswer>): void {
-    const ended = (): void => {
-      if (this.#renewing === answered) this.#renewing = null
+  /** Until it is answered others may join it. Of a failure its caller hears, or `fault`; those that joined send their own. */
+  #keepRenewing(answered: Promise<RenewAnswer>, fault: RepeatedFault | null): void {
+    const ended = (answer: RenewAnswer | null): RenewAnswer | null => {
+      if (this.#renewing === renewing) this.#renewing = null
+      return answer
     }
-    this.#renewing = answered
-    void answered.then(ended, ended)
+    const renewing = answered.then(
+      (answer) => {
+        fault?.succeeded()
+        return ended(answer)
+      },
+      (error: unknown) => {
+        fault?.failed(error)
+        return ended(null)
+      },
+    )
+    this.#renewing = renewing
   }
 
   /** The state of the lease follows the answer before any caller of the renewal hears of it. */
@@ -450,8 +446,9 @@ export class LeaseHandle {
 
   /** What the scheduler calls when the due window has come. */
   runDue(now: Moment): DueWindow | null {
-    this.#apply({ kind: 'due', newId: () => this.#client.runtime.uuid() }, now)
-    return this.isOver ? null : dueWindow(this.#holding, this.#at(now))
+    const at = this.#at(now)
+    this.#apply({ kind: 'due', newId: () => this.#client.runtime.uuid() }, at)
+    return this.isOver ? null : dueWindow(this.#holding, at)
   }
 
   /** What the store said about the lease when it was asked at `sent` or later. */
@@ -502,20 +499,21 @@ export class LeaseHandle {
   }
 
   #step(event: HoldingEvent, now: Moment = this.#client.clock.now()): void {
-    if (this.#apply(event, now) && !this.isOver) this.#schedule(now)
+    const at = this.#at(now)
+    if (this.#apply(event, at) && !this.isOver) this.#schedule(at)
   }
 
   /** True if anything has changed. */
-  #apply(event: HoldingEvent, now: Moment): boolean {
+  #apply(event: HoldingEvent, at: Instant): boolean {
     const before = this.#holding
-    const step = stepHolding(before, event, this.#at(now))
+    const step = stepHolding(before, event, at)
     this.#holding = step.holding
     this.#carryOut(step)
     return step.holding !== before
   }
 
-  #schedule(now: Moment): void {
-    this.#client.scheduler.schedule(this.#task, dueWindow(this.#holding, this.#at(now)))
+  #schedule(at: Instant): void {
+    this.#client.scheduler.schedule(this.#task, dueWindow(this.#holding, at))
   }
 
   /** A listener may end the lease between two actions. */
