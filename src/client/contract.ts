@@ -385,7 +385,7 @@ export interface Tenure extends AsyncDisposable {
   releaseAll(holder: string, options?: ReasonOptions): Promise<number>
   cleanup(): Promise<CleanupResult>
   /**
-   * Releases what this client still holds, cancels its waits (`CLOSED`), and closes the store. Idempotent, and takes 10 s
+   * Releases what this client still holds, cancels its waits (`CLOSED`), and closes the store. Idempotent, and takes 4 s
    * at most, whatever hangs: what could not be released by then ends at its deadline. Every call after it throws `CLOSED`.
    */
   close(): Promise<void>

@@ -98,8 +98,8 @@ interface Taken {
 const REVOKE_WITHIN_MS = 10_000
 const END_WORK_WITHIN_MS = 1_000
 /** A store that does not answer must not keep `close` from ending. Most of the time is for giving leases back. */
-const CLOSE_WITHIN_MS = 10_000
-const GIVE_BACK_WITHIN_MS = 7_000
+const CLOSE_WITHIN_MS = 4_000
+const GIVE_BACK_WITHIN_MS = 3_000
 
 export class TenureClient implements Tenure {
   readonly holder: string

@@ -83,8 +83,9 @@ class Outage {
 async function* untilCut({ response }: OpenStream): AsyncGenerator<SentEvent> {
   try {
     yield* readEvents(response)
-  } catch {
-    // No fault: the stream goes on elsewhere, and an outage is told where it cannot be opened.
+  } catch (error) {
+    // A cut is no fault: the stream goes on elsewhere, and an outage is told where it cannot be opened.
+    if (!isLeaseError(error) || !isAway(error)) throw error
   } finally {
     response.destroy()
   }

@@ -13,6 +13,7 @@ import { US_PER_MS, type Now } from '../core/time.ts'
 import { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { LeaseApi, LedgerEntry, Position, Unsubscribe } from '../service/lease-api.ts'
+import { isForeignPosition } from './problem.ts'
 
 export interface StreamedEvent extends LedgerEntry {
   /** The entry as JSON, with the `lease` as it was after the event; null where the ledger does not tell. */
@@ -107,6 +108,8 @@ export class LedgerFeed {
         return
       } catch (error) {
         this.#fault.failed(error)
+        // The store has lost what was read of it: whoever follows begins anew.
+        if (isForeignPosition(error)) this.#position = null
         this.#settle(({ reject }) => reject(error))
         await this.#pause()
       }

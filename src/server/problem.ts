@@ -32,6 +32,15 @@ export function httpError(status: number, message: string, details: object = {})
   return new HttpError(error, { status })
 }
 
+/** A position of another store, or of this one before it lost its data: its reader starts afresh. */
+export function isForeignPosition(thrown: unknown): thrown is LeaseError {
+  return isLeaseError(thrown, 'INVALID_INPUT') && thrown.details['field'] === 'after'
+}
+
+export function goneIfForeign(thrown: unknown): unknown {
+  return isForeignPosition(thrown) ? new HttpError(thrown, { status: 410 }) : thrown
+}
+
 /** Nobody knows who is asking. */
 export function unauthenticated(message: string): HttpError {
   const headers = { 'WWW-Authenticate': 'Bearer realm="tenure"' }

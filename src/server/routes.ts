@@ -20,7 +20,7 @@ import { askedCall } from './asked-call.ts'
 import { shownAnswer } from './authorise.ts'
 import type { Call, Fields, Route } from './call.ts'
 import { requireResource } from './caller.ts'
-import { problemOf } from './problem.ts'
+import { goneIfForeign, problemOf } from './problem.ts'
 
 const LEASE = '/v1/leases/{id}'
 
@@ -119,7 +119,10 @@ async function inspect({ caller, store }: Call, request: Fields): Promise<object
 
 /** `next` is the `after` of the next page; an empty page has shown all there is. */
 async function history({ caller, store }: Call, filter: Fields): Promise<object> {
-  const events = (await callApi(store.api, 'history', filter)) as readonly LedgerEntry[]
+  const asked = callApi(store.api, 'history', filter).catch((error: unknown) => {
+    throw goneIfForeign(error)
+  })
+  const events = (await asked) as readonly LedgerEntry[]
   const last = events.at(-1)
   const shown = shownAnswer(caller, events)
   return { events: shown, ...(last === undefined ? {} : { next: last.position }) }

@@ -1,7 +1,6 @@
 /** The answers that go on: events as they are committed, and wake-ups of sessions that wait. */
 import type { ServerResponse } from 'node:http'
 import type { LeaseEvent } from '../core/event.ts'
-import { isLeaseError } from '../core/errors.ts'
 import { kindOf } from '../core/resource.ts'
 import type { HttpRequestOf, RequestOf } from '../protocol/requests.ts'
 import { report, reportTo } from '../runtime/diagnostics.ts'
@@ -11,7 +10,7 @@ import type { Position } from '../service/lease-api.ts'
 import { maySee, requireResource, type Caller } from './caller.ts'
 import { EventStream } from './event-stream.ts'
 import type { StreamedEvent } from './ledger-feed.ts'
-import { httpError } from './problem.ts'
+import { goneIfForeign, isForeignPosition } from './problem.ts'
 import { tooMany } from './request-limiter.ts'
 import type { ServedStore } from './served-store.ts'
 import type { TokenFile } from './token-file.ts'
@@ -74,7 +73,7 @@ export class ServerStreams {
     let growth = onceGrown(store, response)
     let page = await feed.pageAfter(position).catch((error: unknown) => {
       growth.forget()
-      throw foreignPosition(error)
+      throw goneIfForeign(error)
     })
     const stream = this.#add(caller, response, () => position)
     // A reader that is cut off before the first event goes on from here.
@@ -93,7 +92,7 @@ export class ServerStreams {
         else if (isAtEnd) await growth.happened
         growth.forget()
         growth = onceGrown(store, response)
-        if (stream.isOpen) page = await this.#pageAfter(store, position)
+        if (stream.isOpen) page = await this.#pageAfter(store, position, stream)
       }
       growth.forget()
     }
@@ -102,11 +101,17 @@ export class ServerStreams {
   }
 
   /** A store that is away is waited for: the reader would only ask the same again. */
-  async #pageAfter({ feed }: ServedStore, position: Position): Promise<readonly StreamedEvent[]> {
+  async #pageAfter(
+    { feed }: ServedStore,
+    position: Position,
+    stream: EventStream,
+  ): Promise<readonly StreamedEvent[]> {
     try {
       return await feed.pageAfter(position)
     } catch (error) {
       report('server/stream', error)
+      // The reader hears why when it comes back.
+      if (isForeignPosition(error)) stream.end('the store has lost this position')
       await new Promise<void>((resolve) => {
         this.#runtime.setTimer(AGAIN_MS, resolve, { keepAlive: false })
       })
@@ -196,10 +201,4 @@ function onceGrown({ feed }: ServedStore, response: ServerResponse): Growth {
       response.off('close', happen)
     },
   }
-}
-
-/** A position of another store, or of the same one before it lost its data: start afresh. */
-function foreignPosition(error: unknown): unknown {
-  const isForeign = isLeaseError(error, 'INVALID_INPUT') && error.details['field'] === 'after'
-  return isForeign ? httpError(410, 'after must be a position of this store', error.details) : error
 }

@@ -9,3 +9,10 @@ export function parsePosition(position: Position): number {
   if (Number.isSafeInteger(sequence)) return sequence
   throw invalid('after', 'must be a position from history or watch', position)
 }
+
+/** Parses a position that a store may have given: it numbered its events up to `last`. */
+export function parseReached(position: Position, last: number): number {
+  const sequence = parsePosition(position)
+  if (sequence <= last) return sequence
+  throw invalid('after', `must be a position of this store, at most ${last}`, position)
+}

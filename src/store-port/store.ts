@@ -158,7 +158,10 @@ export interface Store {
   /** Reads entries and the store's clock in one consistent look. */
   find(query: EntryQuery): Promise<Found>
 
-  /** Reads the ledger in order of commit. */
+  /**
+   * Reads the ledger in order of commit. Throws `INVALID_INPUT` (`after`) for a position that this store cannot have given:
+   * the caller would wait for ever for what comes after it.
+   */
   history(query: HistoryQuery): Promise<readonly LedgerEntry[]>
 
   /** The position after the last event; what comes later is new. */

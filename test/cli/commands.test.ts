@@ -241,6 +241,14 @@ describe('the history', () => {
     const { stdout } = await second.ended
     expect(stdout.trim().split('\n')).toHaveLength(1)
   })
+
+  it('is not watched from a position that it has not reached', async () => {
+    const shop = workshop()
+    await shop.json(['acquire', 'work:0', '--holder', 'ann'])
+    const { code, stdout, stderr } = await shop.tenure(['watch', '--after', '999'])
+    expect([code, stdout]).toEqual([2, ''])
+    expect(stderr).toBe('tenure: after must be a position of this store, at most 1, got "999"\n')
+  })
 })
 
 describe('the configuration', () => {

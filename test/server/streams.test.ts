@@ -111,6 +111,22 @@ describe('the stream of events', () => {
     expect([answer.status, answer.body.code]).toEqual([410, 'INVALID_INPUT'])
   })
 
+  it.each(['text/event-stream', 'application/json'])(
+    'answers 410 to a position beyond the end, and says where that is (%s)',
+    async (accept) => {
+      const server = await serving()
+      await acquire(server, 'work:1')
+      const { body: list } = await server.ask<{ position: string }>('GET /v1/leases')
+      const ask = (after: number) => {
+        const headers = { Accept: accept }
+        return server.ask<{ code: string; detail: string }>(`GET /v1/events?after=${after}`, { headers })
+      }
+      const { status, body } = await ask(Number(list.position) + 1)
+      expect([status, body.code]).toEqual([410, 'INVALID_INPUT'])
+      expect(body.detail).toBe('after must be a position of this store, at most 1, got "2"')
+    },
+  )
+
   it('shows what was asked for only', async () => {
     const server = await serving()
     const place = '/v1/events?kinds=work,job&types=lease.issued&after=0'

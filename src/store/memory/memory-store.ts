@@ -22,7 +22,7 @@ import {
 import { resolveSettings, type SettingRow } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
-import { parsePosition } from '../../store-port/position.ts'
+import { parseReached } from '../../store-port/position.ts'
 import type {
   Decide,
   EntryQuery,
@@ -129,7 +129,7 @@ export class MemoryStore implements Store {
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
     this.#refuseIfClosed()
-    const after = query.after === undefined ? null : parsePosition(query.after)
+    const after = query.after === undefined ? null : parseReached(query.after, this.#sequence)
     const ordered = query.newestFirst === true ? this.#ledger.toReversed() : this.#ledger
     const found: LedgerEntry[] = []
     for (const { sequence, event } of ordered) {

@@ -24,6 +24,7 @@ import type {
   Unsubscribe,
   WakeSignal,
 } from '../../store-port/store.ts'
+import { parsePosition, parseReached } from '../../store-port/position.ts'
 import { matchesEntry } from '../query-matching.ts'
 import type { ChannelListener } from '../optimistic/channel-listener.ts'
 import type { Backend, FoundEntries, Group, GroupReply, Reply } from '../optimistic/backend.ts'
@@ -49,6 +50,7 @@ import {
   findStatement,
   historyStatement,
   LEDGER_END,
+  LEDGER_LAST,
   stretchesOf,
 } from './postgres-reader.ts'
 import {
@@ -173,6 +175,11 @@ export class PostgresBackend implements Backend {
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
     const end = Number(await this.end())
+    const { after } = query
+    if (after !== undefined && parsePosition(after) > end) {
+      const [row] = await this.#call(LEDGER_LAST)
+      parseReached(after, Number(row?.[0]))
+    }
     const found: LedgerEntry[] = []
     for (const stretch of stretchesOf(query, end)) {
       const limit = query.limit - found.length

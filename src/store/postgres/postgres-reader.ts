@@ -216,6 +216,12 @@ export const LEDGER_END: Statement = {
   ...{ text: 'SELECT tenure.ledger_end()', values: [], name: 'tenure_end', writes: false },
 }
 
+/** Above every position that was ever given; it may be beyond `LEDGER_END`, which can go back a little. */
+export const LEDGER_LAST: Statement = {
+  text: 'SELECT last_value FROM tenure.ledger_seq',
+  ...{ values: [], name: 'tenure_last', writes: false },
+}
+
 /** Positions, both included, in the order in which they are read. */
 export interface Stretch {
   readonly from: number

@@ -5,6 +5,7 @@
 import { invalid, LeaseError } from '../../core/errors.ts'
 import type { LeaseEvent } from '../../core/event.ts'
 import { isLive } from '../../core/lease.ts'
+import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
 import { realmOf, type Reach } from '../../core/resource.ts'
 import type { EntryQuery, HistoryQuery, LedgerEntry, Position } from '../../store-port/store.ts'
 import { isAboutEnded, matchesEntry, matchesEvent } from '../query-matching.ts'
@@ -223,11 +224,26 @@ export class RedisReader {
       this.#bucketsFor(query).map((bucket) => this.#tell(bucket, query, start[bucket] ?? '0')),
     )
     const inOrder = parts.flat().toSorted((a, b) => (newestFirst ? b.us - a.us : a.us - b.us))
+    if (inOrder.length === 0 && query.after !== undefined) await this.#requireReached(query.after)
     const at = [...start]
     return inOrder.slice(0, limit).map(({ bucket, us, event }) => {
       at[bucket] = String(us)
       return { position: positionText(at), event }
     })
+  }
+
+  /** Positions are times of the server, so that one of a server that has lost its data since is as good as ever. */
+  async #requireReached(after: Position): Promise<void> {
+    const given = Math.max(...after.split('.').map(Number).filter(Number.isFinite))
+    if (given <= (await this.#nowUs()) + STORE_CLOCK_BEHIND_US_MAX) return
+    throw invalid('after', 'must be a position of this store, not after its present time', after)
+  }
+
+  async #nowUs(): Promise<number> {
+    const { nowUs, calls } = this.#namespace
+    if (nowUs !== undefined) return nowUs
+    const [seconds, us] = (await calls.send(['TIME'], 'reads')) as readonly [string, string]
+    return Number(seconds) * 1_000_000 + Number(us)
   }
 
   async #tell(bucket: number, query: HistoryQuery, start: string): Promise<readonly Told[]> {

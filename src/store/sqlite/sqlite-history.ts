@@ -6,7 +6,7 @@
 import type { Entry, LeaseId } from '../../core/lease.ts'
 import type { RecordedEvent } from '../../core/record.ts'
 import type { Now, Tick } from '../../core/time.ts'
-import { parsePosition } from '../../store-port/position.ts'
+import { parseReached } from '../../store-port/position.ts'
 import type { EntryQuery, HistoryQuery, LedgerEntry } from '../../store-port/store.ts'
 import { RUN_EVENTS, type IndexName } from '../history-index.ts'
 import { matchesEntry, matchesEvent } from '../query-matching.ts'
@@ -145,11 +145,9 @@ export class SqliteHistory {
 
   #rangeOf({ after, newestFirst }: HistoryQuery): Range {
     const last = this.#state.lastSequence
-    if (newestFirst === true) {
-      const to = after === undefined ? last : Math.min(last, parsePosition(after) - 1)
-      return { from: 0, to, descending: true }
-    }
-    return { from: after === undefined ? 0 : parsePosition(after) + 1, to: last, descending: false }
+    const given = after === undefined ? null : parseReached(after, last)
+    if (newestFirst === true) return { from: 0, to: given === null ? last : given - 1, descending: true }
+    return { from: given === null ? 0 : given + 1, to: last, descending: false }
   }
 
   #candidates(query: HistoryQuery, range: Range): Iterable<Row> {

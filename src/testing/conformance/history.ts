@@ -191,6 +191,16 @@ export const historyBehaviours: readonly Behaviour[] = [
       })
     },
   },
+  {
+    name: 'a position that the ledger has not reached is refused: nothing would ever come after it',
+    async run(stage) {
+      await stage.grant()
+      const end = await stage.store.end()
+      const beyond = end.replaceAll(/\d+/g, (digits) => String(Number(digits) + 1e12))
+      await refusesWith('INVALID_INPUT', () => stage.store.history({ after: beyond, limit: 1 }))
+      assert.deepEqual(await told(stage, { after: end }), [])
+    },
+  },
 ]
 
 const EVERY_RECORDED_TYPE: readonly string[] = LEASE_EVENT_TYPES.filter((type) => {
