@@ -6,7 +6,7 @@ import {
   type LeaseEventType,
   type LeaseTrespassed,
 } from '../core/event.ts'
-import { sharingWords, type Sharing } from './lease-text.ts'
+import { holderWords, sharingWords, type Sharing } from './lease-text.ts'
 import {
   clockTime,
   cut,
@@ -61,7 +61,7 @@ export function eventTable(events: readonly LeaseEvent[], paint: Paint): string 
     { text: clockTime(event.atMs), colour: 'dim' },
     { text: eventWord(event.type), colour: EVENT_COLOURS[event.type] },
     { text: event.resource, colour: 'bold' },
-    { text: event.holder },
+    { text: holderOf(event) },
     { text: `${event.before ?? '-'} → ${event.after}` },
     { text: modeOf(event) },
     { text: String(event.renewals) },
@@ -69,6 +69,12 @@ export function eventTable(events: readonly LeaseEvent[], paint: Paint): string 
     { text: event.leaseId, colour: 'dim' },
   ])
   return formatTable(EVENT_COLUMNS, rows, paint)
+}
+
+/** With the name of the token that asked, where the event tells of the whole entry. */
+function holderOf(event: LeaseEvent): string {
+  if (event.type === 'lease.issued') return holderWords(event.lease)
+  return event.type === 'lease.queued' ? holderWords(event.ticket) : event.holder
 }
 
 /** How the lease stands after the event, where the event tells. */
@@ -84,7 +90,7 @@ function modeOf(event: LeaseEvent): string {
 /** One event on a line of its own, for a stream whose next line is not known yet. */
 export function eventLine(event: LeaseEvent, paint: Paint): string {
   const word = paint(eventWord(event.type).padEnd(11), EVENT_COLOURS[event.type])
-  const parts = [visible(event.resource), visible(event.holder), ...factsOf(event)]
+  const parts = [visible(event.resource), visible(holderOf(event)), ...factsOf(event)]
   if (event.reason !== null) parts.push(visible(event.reason))
   return [paint(clockTime(event.atMs), 'dim'), word, ...parts].join('  ')
 }

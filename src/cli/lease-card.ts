@@ -11,6 +11,7 @@ export function leaseCard(title: string, lease: LeaseInfo, nowMs: number): strin
   const facts: readonly (readonly [string, string | null])[] = [
     ['id', lease.id],
     ['holder', holderAndSession(lease)],
+    ['token', lease.tokenName ?? null],
     ['state', stateWords(lease)],
     ['mode', sharingWords(lease)],
     ...delegationFacts(lease),

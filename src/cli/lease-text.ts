@@ -68,6 +68,11 @@ export function sharingWords({ mode, extent, slots }: Sharing): string {
   return extent === 'subtree' ? `${words}, subtree` : words
 }
 
+/** `ann`, or `ann (token ci)` for what was asked for through a server with tokens. */
+export function holderWords({ holder, tokenName }: Pick<LeaseInfo, 'holder' | 'tokenName'>): string {
+  return tokenName === undefined ? holder : `${holder} (token ${tokenName})`
+}
+
 export type Sharing = Pick<LeaseInfo, 'mode' | 'extent' | 'slots'>
 
 /** What is about to happen to a live lease. */

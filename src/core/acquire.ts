@@ -213,10 +213,11 @@ export function ticketOf(command: Acquire, { settings }: RealmView, at: Arrival)
     failure: null,
     cycle: null,
   }
-  const { authority, under } = command
+  const { authority, under, tokenName } = command
   // Not spreads: an object that is put together from several is read several times slower ever after.
   if (authority !== undefined) Object.assign(ticket, { delegation: rootWith(authority) })
   if (under !== undefined) Object.assign(ticket, { under: { leaseIds: under, implied: false } })
+  if (tokenName !== undefined) Object.assign(ticket, { tokenName })
   return ticket
 }
 

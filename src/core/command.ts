@@ -45,6 +45,8 @@ export interface Acquire {
   readonly sequential?: boolean
   /** Absent: everything, without limit. */
   readonly authority?: Authority
+  /** The name of the token that asks through a server. */
+  readonly tokenName?: string
 }
 
 /** The waiter's word that it is still there; turns its offer, if it has one, into a lease. */
@@ -282,6 +284,8 @@ export interface Derive {
   /** Who is to check its grants; absent: as for the parent. */
   readonly audience?: string
   readonly reason: string | null
+  /** The name of the token that asks through a server. */
+  readonly tokenName?: string
 }
 
 /** Uses up some of a lease's budget. */

@@ -110,6 +110,7 @@ function claimOf(parent: Lease, command: Derive, ttlMs: number): Claim {
     metadata: null,
     createdAtMs: 0,
     recorded: parent.recorded,
+    ...(command.tokenName === undefined ? {} : { tokenName: command.tokenName }),
     delegation: {
       line: [...line, parent.id],
       rootFence: root.fence,

@@ -222,11 +222,12 @@ function leaseWith(lease: Lease, moving: Moving): Lease {
     adopted: lease.adopted,
     epoch: lease.epoch,
   }
-  const { delegation, under } = lease
-  if (delegation === undefined && under === undefined) return next
+  const { delegation, under, tokenName } = lease
+  if (delegation === undefined && under === undefined && tokenName === undefined) return next
   return {
     ...next,
     ...(delegation === undefined ? {} : { delegation }),
+    ...(tokenName === undefined ? {} : { tokenName }),
     ...(under === undefined || !moving.upgrading ? {} : { under }),
   }
 }

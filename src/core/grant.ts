@@ -60,11 +60,12 @@ export function grant(draft: Draft, granted: GrantedClaim): Lease {
     adopted: granted.adopted ?? true,
     epoch: hasEpoch(claim.resource) ? (granted.epoch ?? draft.view.epoch) : 0,
   }
-  return issued(draft, withDelegation(lease, claim), before)
+  return issued(draft, withRareFacts(lease, claim), before)
 }
 
-function withDelegation(lease: Lease, { delegation }: Claim): Lease {
-  return delegation === undefined ? lease : { ...lease, delegation }
+function withRareFacts(lease: Lease, { delegation, tokenName }: Claim): Lease {
+  const named = tokenName === undefined ? lease : { ...lease, tokenName }
+  return delegation === undefined ? named : { ...named, delegation }
 }
 
 function issued(draft: Draft, lease: Lease, before: EntryState | null): Lease {

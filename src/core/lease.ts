@@ -62,6 +62,8 @@ export interface Claim {
   readonly delegation?: Delegation
   /** Of what waits: a ticket, or a lease that is being upgraded. */
   readonly under?: Under
+  /** Of what was asked for through a server with tokens: the name of the token. Absent: of none. */
+  readonly tokenName?: string
 }
 
 /** The leases of its own holder that a request waits under: none of them can be released before the request ends. */
@@ -253,6 +255,8 @@ export interface LeaseInfo extends Partial<DelegatedFacts> {
    * (`parentId`, `depth`, `scope`, `budget`, `budgetLeft`) stands beside it. Absent: it may be used for everything.
    */
   readonly delegation?: Delegation
+  /** The name of the token with which it was asked for through a server; absent: without one. */
+  readonly tokenName?: string
 }
 
 /** What a store says of a lease, with its delegation and what that says of it. */
@@ -310,9 +314,13 @@ function describeLease(lease: Lease, now: Now): LeaseInfo {
     metadata: lease.metadata,
   }
   // Not as a part of the literal: that would take V8 ten times as long for every lease.
-  const { delegation, changedAtMs } = lease
-  const told = changedAtMs === undefined ? info : { ...info, changedAtMs }
-  return delegation === undefined ? told : withDelegation(told, delegation)
+  const { changedAtMs } = lease
+  return withRareFacts(changedAtMs === undefined ? info : { ...info, changedAtMs }, lease)
+}
+
+function withRareFacts(info: LeaseInfo, { delegation, tokenName }: Claim): LeaseInfo {
+  const named = tokenName === undefined ? info : { ...info, tokenName }
+  return delegation === undefined ? named : withDelegation(named, delegation)
 }
 
 function describeTicket(ticket: Ticket, now: Now): LeaseInfo {
@@ -350,8 +358,7 @@ function describeTicket(ticket: Ticket, now: Now): LeaseInfo {
     reason: ticket.reason,
     metadata: ticket.metadata,
   }
-  const { delegation } = ticket
-  return delegation === undefined ? info : withDelegation(info, delegation)
+  return withRareFacts(info, ticket)
 }
 
 /** When an expired lease ended, on the wall: its own expiry, or now if the wall clock was set back meanwhile. */

@@ -93,6 +93,7 @@ interface ClaimBody {
   deadline?: TickText
   delegation?: Delegation
   under?: Under
+  tokenName?: string
 }
 
 interface LeaseBody extends ClaimBody {
@@ -187,6 +188,7 @@ function claimBody(claim: Claim): ClaimBody {
   if (!claim.recorded) body.unrecorded = true
   if (claim.delegation !== undefined) body.delegation = claim.delegation
   if (claim.under !== undefined) body.under = claim.under
+  if (claim.tokenName !== undefined) body.tokenName = claim.tokenName
   return body
 }
 
@@ -261,8 +263,9 @@ function claimOf(keys: EntryKeys, body: ClaimBody): Claim {
     createdAtMs: body.createdAtMs,
     recorded: body.unrecorded !== true,
   }
-  const { delegation, under } = body
+  const { delegation, under, tokenName } = body
   if (delegation !== undefined) Object.assign(claim, { delegation })
+  if (tokenName !== undefined) Object.assign(claim, { tokenName })
   return under === undefined ? claim : Object.assign(claim, { under })
 }
 

@@ -302,16 +302,7 @@ export class LeaseLayout implements FleetLayout {
   }
 
   async survey(): Promise<Survey> {
-    const leases = await this.#list({})
-    const of = (kind: string): readonly LeaseInfo[] =>
-      leases.filter(({ resource }) => kindOf(resource) === kind)
-    const owned = of('session').map(({ resource, holder, remainingMs, ttlMs }): OwnedRow => {
-      return { sessionId: nameOf(resource), owner: holder, remainingMs, ttlMs }
-    })
-    const draining = of('drain').map(({ resource }) => nameOf(resource))
-    const hidden = of('node').filter(({ session }) => session === sessionDigest(HIDDEN_SESSION))
-    const isDraining = new Set(draining)
-    return { owned, draining, hidden: hidden.map((lease) => nodeOf(lease, isDraining)) }
+    return fleetOf(await this.#list({})).survey
   }
 
   async close(): Promise<void> {
@@ -441,6 +432,26 @@ export class LeaseLayout implements FleetLayout {
     const { callMs: withinMs } = this.#settings
     return answerWithin({ runtime: this.#runtime, withinMs }, () => call)
   }
+}
+
+/** The fleet that the live leases of a namespace are. */
+export function fleetOf(leases: readonly LeaseInfo[]): {
+  readonly nodes: readonly FleetNode[]
+  readonly survey: Survey
+} {
+  const of = (kind: string): readonly LeaseInfo[] =>
+    leases.filter(({ resource }) => kindOf(resource) === kind)
+  const owned = of('session').map(({ resource, holder, remainingMs, ttlMs }): OwnedRow => {
+    return { sessionId: nameOf(resource), owner: holder, remainingMs, ttlMs }
+  })
+  const draining = of('drain').map(({ resource }) => nameOf(resource))
+  const isDraining = new Set(draining)
+  const nodesOf = (name: string): readonly FleetNode[] => {
+    const listed = of('node').filter(({ session }) => session === sessionDigest(name))
+    return listed.map((lease) => nodeOf(lease, isDraining))
+  }
+  const survey = { owned, draining, hidden: nodesOf(HIDDEN_SESSION) }
+  return { nodes: nodesOf(NODES_SESSION), survey }
 }
 
 interface Opened {

@@ -83,7 +83,7 @@ async function leave(connection: Connection): Promise<void> {
 
 /** What is no call with one answer. */
 const OTHERS: ReadonlySet<RequestName> = new Set<RequestName>([
-  ...(['watch', 'wakes', 'authorize', 'batch'] as const),
+  ...(['watch', 'wakes', 'authorize', 'fleet', 'batch'] as const),
 ])
 
 type Calls = Omit<LeaseApi, 'store' | 'watch' | 'onWake' | 'standBy' | 'close'>

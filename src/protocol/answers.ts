@@ -218,6 +218,7 @@ export const LEASE_INFO: Shape<LeaseInfo> = described<LeaseInfo>({
   budget: optional(BUDGET, 'How much of it; a dimension that is absent is unlimited'),
   budgetLeft: optional(BUDGET, 'What is left of it, in the dimensions that are limited'),
   delegation: optional(DELEGATION, 'Its derivation and its account'),
+  tokenName: optional(NAME, 'The name of the token with which it was asked for; absent: without one'),
 })
 
 const BLOCKER = described<Blocker>({
@@ -408,6 +409,36 @@ const UPGRADED = either(
   REFUSAL,
 )
 
+const FLEET_NODE = object(
+  {
+    instanceId: required(NAME, 'Its id'),
+    name: required(nullable(NAME), 'Its name, if it has one'),
+    state: required(
+      choice(['ready', 'not_ready', 'draining', 'silent']),
+      'Whether it takes sessions; `silent`: it owns sessions and has no heartbeat',
+    ),
+    isForeign: required(FLAG, 'Whether it is no instance of Tenure'),
+    weight: required(nullable(NUMBER), 'Its share of the sessions beside those of the others'),
+    sessions: required(COUNT, 'How many of the sessions that are shown it owns'),
+  },
+  'answer',
+)
+
+const FLEET_SESSION = object(
+  {
+    sessionId: required(NAME, 'Its id'),
+    ownerId: required(NAME, 'The instance that polls it'),
+    preferredOwnerId: required(nullable(NAME), 'The instance that should; null: none can'),
+    state: required(
+      choice(['owned', 'uncertain', 'orphaned']),
+      '`uncertain`: a renewal is overdue; `orphaned`: its owner has no heartbeat',
+    ),
+    lastRenewedAtMs: required(nullable(NUMBER), 'When its owner was last heard of'),
+    remainingMs: required(nullable(NUMBER), 'What is left of its lease'),
+  },
+  'answer',
+)
+
 /** Each type of event has fields of its own beside these. */
 const EVENT = described<EventCommon & Pick<LeaseEvent, 'type'>>({
   type: required(choice(LEASE_EVENT_TYPES), 'What happened'),
@@ -577,6 +608,13 @@ export const ANSWERS = {
         nullable(unlimited(UUID)),
         'The tickets that have an offer or were ended; null: something may have changed',
       ),
+    },
+    'answer',
+  ),
+  fleet: object(
+    {
+      nodes: required(unlimited(FLEET_NODE), 'Every instance of the fleet'),
+      sessions: required(unlimited(FLEET_SESSION), 'The sessions that somebody owns, by id'),
     },
     'answer',
   ),

@@ -14,6 +14,7 @@ import {
   EPOCHS_PER_ADVANCE_MAX,
   MAX_HOLD_MS_MAX,
   MAX_RENEWALS_MAX,
+  NAME_BYTES_MAX,
   PRIORITY_MAX,
   PRIORITY_MIN,
   SCOPE_ITEM_BYTES_MAX,
@@ -102,6 +103,10 @@ const LEASE_IDS = list(UUID, {
 })
 
 /** What is the same for all of several resources. */
+const TOKEN_NAME = optional(HOLDER_NAME, 'The name of the token with which a server was asked', {
+  http: { isAbsent: true },
+})
+
 const ACQUIRE_COMMON = {
   holder: reworded(HOLDER, 'Who is to hold it'),
   session: SESSION,
@@ -171,6 +176,7 @@ const ACQUIRE_COMMON = {
     'The session does one thing after another: a request that the session itself blocks is refused at once',
     { default: { value: false } },
   ),
+  tokenName: TOKEN_NAME,
 }
 
 const MEMBER = {
@@ -533,6 +539,7 @@ export const CHANGES = {
         default: { words: 'as for the parent; no other than that, if it names one' },
       }),
       reason: REASON,
+      tokenName: TOKEN_NAME,
     },
   ),
   spend: request(
@@ -611,6 +618,18 @@ export const CHANGES = {
   wakes: request(
     { role: 'holder', says: 'Listens for the wake-ups of a session' },
     { session: required(SESSION_NAME, 'The session that waits') },
+  ),
+  fleet: request(
+    {
+      role: 'reader',
+      says: 'The instances of a fleet, the sessions that they poll, and which of them should',
+    },
+    {
+      prefix: required(
+        text(NAME_BYTES_MAX),
+        'How the ids of the sessions begin that are shown; `*`: all of them',
+      ),
+    },
   ),
   authorize: request(
     { role: 'reader', says: 'Tells whether a signed grant allows an act' },

@@ -2,6 +2,7 @@
 import { ANSWERS } from './answers.ts'
 import { REQUESTS, type RequestName } from './requests.ts'
 import {
+  fieldsFor,
   isOptionalFor,
   object,
   defaultFor,
@@ -33,7 +34,7 @@ export function schemaOfShape(shape: Shape<unknown>, face: Face): JsonSchema {
   }
   if (shape.of !== undefined) return { ...shape.schema, items: schemaOfShape(shape.of, face) }
   if (shape.fields === undefined) return shape.schema
-  const entries = Object.entries(shape.fields)
+  const entries = fieldsFor(face, shape.fields)
   const needed = entries.filter(([, field]) => !isOptionalFor(face, field)).map(([name]) => name)
   return {
     ...shape.schema,

@@ -75,6 +75,8 @@ interface HttpField {
   readonly shape?: Shape<unknown>
   /** The server fills it in. */
   readonly isOptional?: true
+  /** The server says it of the caller, who cannot. */
+  readonly isAbsent?: true
   readonly default?: Default
 }
 
@@ -405,8 +407,13 @@ export function isOptionalFor(face: Face, { isOptional, http }: Field<unknown, b
   return isOptional || (face === 'http' && http?.isOptional === true)
 }
 
-function objectShape(fields: Fields, face: Face): Shape<unknown> {
+export function fieldsFor(face: Face, fields: Fields): readonly (readonly [string, Field<unknown, boolean>])[] {
   const described = Object.entries(fields)
+  return face === 'http' ? described.filter(([, { http }]) => http?.isAbsent !== true) : described
+}
+
+function objectShape(fields: Fields, face: Face): Shape<unknown> {
+  const described = fieldsFor(face, fields)
   const readers = new Map(described.map(([name, field]) => [name, shapeFor(face, field).read]))
   const needed = described.filter(([, field]) => !isOptionalFor(face, field)).map(([name]) => name)
   const known = [...readers.keys()].join(', ')

@@ -159,6 +159,7 @@ const CLAIM: Shape<Required<Claim>> = {
   recorded: oneOf([true]),
   delegation: optional(object(DELEGATION)),
   under: optional(under),
+  tokenName: optional(holder),
 }
 
 /** As it was issued: nothing has changed it yet. */

@@ -19,11 +19,11 @@ export function callApi(api: LeaseApi, name: RequestName, request: Fields): Prom
   return (api[name] as OneCall)(request)
 }
 
-const NO_CALLS: ReadonlySet<string> = new Set(['watch', 'wakes', 'authorize', 'batch'])
+const NO_CALLS: ReadonlySet<string> = new Set(['watch', 'wakes', 'authorize', 'fleet', 'batch'])
 
 function isCall(
   name: RequestName,
-): name is Exclude<RequestName, 'watch' | 'wakes' | 'authorize' | 'batch'> {
+): name is Exclude<RequestName, 'watch' | 'wakes' | 'authorize' | 'fleet' | 'batch'> {
   return !NO_CALLS.has(name)
 }
 

@@ -4,7 +4,7 @@ import { readRequest, type RequestName } from '../protocol/requests.ts'
 import { callApi, refusalIn } from './api-calls.ts'
 import { authorise, shownAnswer, shownError } from './authorise.ts'
 import type { Call, Fields } from './call.ts'
-import { ttlOf } from './complete.ts'
+import { tokenNameOf, ttlOf } from './complete.ts'
 
 /** Whoever cannot keep, end or leave what it has loses more than time. */
 const UNCOUNTED: ReadonlySet<RequestName> = new Set<RequestName>([
@@ -17,7 +17,7 @@ export async function askedCall(call: Call, name: RequestName, request: Fields):
   try {
     if (!UNCOUNTED.has(name)) call.count()
     const read = readRequest(name, request) as Fields
-    const full = { ...read, ...(await ttlOf(call, name, read)) }
+    const full = { ...read, ...tokenNameOf(call, name), ...(await ttlOf(call, name, read)) }
     await authorise(call, name, full)
     const answer = await callApi(call.store.api, name, full)
     const refusal = refusalIn(answer)

@@ -15,6 +15,7 @@ export async function complete(call: Call, name: RequestName, request: Fields): 
     ...(NEEDING_SESSION.has(name) ? { session: request['session'] ?? id ?? group } : {}),
     ...('newId' in fields ? { newId: request['newId'] ?? runtime.uuid() } : {}),
     ...('mayWait' in fields ? { mayWait: request['mayWait'] ?? false } : {}),
+    ...tokenNameOf(call, name),
     ...('requestId' in fields ? { requestId: call.requestIdOf(String(holder)) } : {}),
   }
   return { ...request, ...filled, ...(await ttlOf(call, name, request)) }
@@ -31,6 +32,12 @@ const NEEDING_SESSION: ReadonlySet<RequestName> = new Set<RequestName>([
 function membersOf({ runtime }: Call, { members }: Fields): readonly Fields[] {
   const listed = members as readonly Fields[]
   return listed.map((member) => ({ ...member, id: member['id'] ?? runtime.uuid() }))
+}
+
+/** What a caller says of its token is not believed; without tokens, or by a grant, an entry has no name of one. */
+export function tokenNameOf({ caller }: Call, name: RequestName): Fields {
+  if (!('tokenName' in REQUESTS[name].fields)) return {}
+  return { tokenName: caller.token?.name }
 }
 
 const GRANTING: ReadonlySet<RequestName> = new Set<RequestName>(['acquire', 'acquireAll'])

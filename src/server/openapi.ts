@@ -61,6 +61,7 @@ const ANSWERS: Readonly<Partial<Record<RequestName, Loose>>> = {
   configure: settingsAnswer(),
   revokeAll: objectOf({ revoked: { type: 'integer', description: 'How many leases ended' } }),
   batch: objectOf({ answers: answerSchemaOf('batch') }),
+  fleet: answerSchemaOf('fleet') as Loose,
   authorize: answerSchemaOf('authorize') as Loose,
 }
 

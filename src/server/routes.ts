@@ -5,6 +5,9 @@
 import { invalid, LeaseError } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import { authorizeGrant } from '../delegation/authorize-grant.ts'
+import { LEASE_TTL_MS_DEFAULT } from '../fleet/fleet-options.ts'
+import { overviewOf } from '../fleet/fleet-overview.ts'
+import { fleetOf } from '../fleet/lease-layout.ts'
 import { verifyGrant } from '../registrar/grant.ts'
 import { BATCH_BYTES_MAX, BATCH_PATH, EVENTS_PATH } from '../protocol/http.ts'
 import type { RequestName, RequestOf } from '../protocol/requests.ts'
@@ -15,11 +18,12 @@ import type {
   LeaseList,
   LedgerEntry,
 } from '../service/lease-api.ts'
+import { listAll } from '../service/list-all.ts'
 import { callApi, doneAnswer, withNow } from './api-calls.ts'
 import { askedCall } from './asked-call.ts'
 import { shownAnswer } from './authorise.ts'
 import type { Call, Fields, Route } from './call.ts'
-import { requireResource } from './caller.ts'
+import { maySee, requireResource } from './caller.ts'
 import { goneIfForeign, problemOf } from './problem.ts'
 
 const LEASE = '/v1/leases/{id}'
@@ -56,6 +60,7 @@ export const ROUTES: readonly Route[] = [
     ...{ method: 'PATCH', path: '/v1/config', name: 'configure' },
     ...{ defaults: { scope: 'global', resourceId: null }, answer: configure },
   },
+  { method: 'GET', path: '/v1/fleets/{prefix}', name: 'fleet', answer: fleet },
   { method: 'POST', path: '/v1/grants/authorize', name: 'authorize', answer: authorizeAct },
   {
     ...{ method: 'POST', path: BATCH_PATH, name: 'batch', isUncounted: true },
@@ -126,6 +131,20 @@ async function history({ caller, store }: Call, filter: Fields): Promise<object>
   const last = events.at(-1)
   const shown = shownAnswer(caller, events)
   return { events: shown, ...(last === undefined ? {} : { next: last.position }) }
+}
+
+/** Of the whole namespace, as `tenure fleet` reads it: the layout of leases has one fleet in each. */
+async function fleet({ caller, store, runtime }: Call, request: Fields): Promise<object> {
+  const { prefix } = request as RequestOf<'fleet'>
+  const leases: LeaseInfo[] = []
+  for await (const page of listAll(store.api, { state: 'active' })) {
+    leases.push(...page.filter(({ resource }) => maySee(caller, resource)))
+  }
+  const isShown = (name: string): boolean => prefix === '*' || name.startsWith(prefix)
+  const { nodes, survey } = fleetOf(leases)
+  const owned = survey.owned.filter(({ sessionId }) => isShown(sessionId))
+  const facts = { nowMs: runtime.wallMs(), leaseTtlMs: LEASE_TTL_MS_DEFAULT }
+  return overviewOf(nodes, { ...survey, owned }, facts)
 }
 
 async function settings({ store }: Call, request: Fields): Promise<object> {

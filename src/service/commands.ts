@@ -98,14 +98,16 @@ export function acquireCommand(request: AcquireRequest): Acquire {
     wait: waitOf(request.waitMs),
     claimWindowMs: request.claimWindowMs ?? CLAIM_WINDOW_MS_DEFAULT,
   }
-  const { under, sequential } = request
+  const { under, sequential, tokenName } = request
   const authority = authorityOf(request)
-  if (authority === null && under === undefined && sequential !== true) return command
+  const isPlain = authority === null && under === undefined && sequential !== true
+  if (isPlain && tokenName === undefined) return command
   return {
     ...command,
     ...(authority === null ? {} : { authority }),
     ...(under === undefined ? {} : { under: withoutRepeats(under) }),
     ...(sequential === true ? { sequential } : {}),
+    ...(tokenName === undefined ? {} : { tokenName }),
   }
 }
 
@@ -281,7 +283,7 @@ export function adoptCommand({ holder, session }: AdoptRequest, place: Place): A
 
 /** Without a resource a child has its parent's, shared; with one of its own it has that alone. */
 export function deriveCommand(request: DeriveRequest, parent: Place): Derive {
-  const { resource = parent.resource, audience } = request
+  const { resource = parent.resource, audience, tokenName } = request
   const isOwn = request.resource !== undefined
   const extent = request.extent ?? (isOwn ? 'exact' : parent.extent)
   if (extent === 'subtree' && !isTree(resource)) {
@@ -301,6 +303,7 @@ export function deriveCommand(request: DeriveRequest, parent: Place): Derive {
     scope: wholeScope(request.scope),
     budget: request.budget ?? {},
     ...(audience === undefined ? {} : { audience }),
+    ...(tokenName === undefined ? {} : { tokenName }),
     reason: request.reason ?? null,
   }
 }

@@ -101,6 +101,7 @@ const ROWS: readonly Row[] = [
   { line: 'POST /v1/holders/nobody/release-all', body: () => ({}), statuses: OPERATE },
   { line: 'GET /v1/resources?resource={resource}', statuses: SEE_ONE },
   { line: 'GET /v1/events', statuses: SEE },
+  { line: 'GET /v1/fleets/*', statuses: SEE },
   { line: 'GET /v1/config', statuses: SEE },
   { line: 'GET /v1/caller', statuses: ASK(200) },
   { line: 'GET /v1/ledger', statuses: ASK(404) },
@@ -197,7 +198,7 @@ it('the table has every route that the document describes', () => {
   })
   const tested = ROWS.map(({ line }) => {
     const [method, place = ''] = line.split(' ')
-    const path = place.split('?')[0]?.replace('nobody', '{holder}')
+    const path = place.split('?')[0]?.replace('nobody', '{holder}').replace('*', '{prefix}')
     return `${method} ${path?.endsWith('/derive') ? path.replace('{id}', '{parent}') : path}`
   })
   expect(tested.toSorted()).toEqual(described.toSorted())

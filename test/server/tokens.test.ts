@@ -1,10 +1,17 @@
 /** Tokens as people make and revoke them, and where a server without them may listen. */
+import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
 import { request } from 'node:http'
 import path from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { openApi } from '../../src/open.ts'
 import { workshop } from '../cli/tenure-process.ts'
 import { ask, serving } from './serving.ts'
+
+interface Held {
+  readonly id: string
+  readonly tokenName?: string
+}
 
 interface Created {
   readonly token: string
@@ -103,6 +110,40 @@ describe('a running server', () => {
     const { hosted } = workshop()
     await hosted(['tokens', 'revoke', 'ci', '--tokens', server.tokenFile])
     expect((await server.ask('GET /v1/leases', { token })).status).toBe(401)
+  })
+
+  it('writes the name of the token into the leases and tickets that it asks for', async () => {
+    const server = await serving({ withTokens: true })
+    const token = server.token({ name: 'ci', role: 'holder', as: ['*'] })
+    const ask = async <Body>(line: string, body: object): Promise<Body> => {
+      return (await server.ask<Body>(line, { token, body })).body
+    }
+    const { lease } = await ask<{ lease: Held }>('POST /v1/leases', {
+      ...{ resource: 'work:1', holder: 'ann', budget: { tokens: 1 } },
+    })
+    expect(lease.tokenName).toBe('ci')
+    const derived = await ask<{ lease: Held }>(`POST /v1/leases/${lease.id}/derive`, {
+      ...{ by: 'ann', holder: 'kid', budget: { tokens: 1 } },
+    })
+    expect(derived.lease.tokenName).toBe('ci')
+    await ask(`POST /v1/leases/${lease.id}/renew`, { holder: 'ann' })
+    const forged = { tokenName: 'root' }
+    expect(await ask('POST /v1/leases', { resource: 'work:2', holder: 'ann', ...forged })).toMatchObject(
+      { status: 400, detail: expect.stringContaining('tokenName') as string },
+    )
+    // The library's client, by way of a batch: a ticket, and what its own client says of it.
+    const api = await openApi(server.url, { token })
+    onTestFinished(() => api.close())
+    const wanted = { id: randomUUID(), resource: 'work:1', holder: 'bob', session: 's', ...forged }
+    await api.acquire({ ...wanted, waitMs: 60_000 } as never)
+    const shop = workshop()
+    const env = { TENURE_STORE: server.url, TENURE_TOKEN: token }
+    const told = await shop.tenure(['history', 'work:1'], { env })
+    expect(told.stdout).toMatch(/acquired +work:1 +ann \(token ci\) /)
+    expect(told.stdout).toMatch(/queued +work:1 +bob \(token ci\) /)
+    const why = await shop.tenure(['why', 'work:1'], { env })
+    expect(why.stdout).toContain('work:1 is held by ann (token ci)')
+    expect(why.stdout).toContain('1. bob (token ci), waiting')
   })
 
   it('allows nobody anything while its token file makes no sense', async () => {

@@ -9,6 +9,7 @@ import { formatSpan } from '../duration.ts'
 import {
   adoptionWords,
   expiryWords,
+  holderWords,
   noteWords,
   revokingWords,
   sharingWords,
@@ -71,7 +72,7 @@ function holderLines(resource: string, lease: LeaseInfo, nowMs: number): readonl
   const asked = revokingWords(lease)
   const adoption = adoptionWords(lease)
   return [
-    `${resource} is ${held} by ${lease.holder}${through}`,
+    `${resource} is ${held} by ${holderWords(lease)}${through}`,
     factLine('since', `${relativeTime(sinceMs, nowMs)} (${clockTime(sinceMs)})`),
     factLine('until', `${expiryWords(lease)}, ${asked === null ? 'unless renewed' : 'for good'}`),
     factLine('reason', lease.reason ?? 'none given'),
@@ -107,11 +108,11 @@ function queueLines(queue: readonly LeaseInfo[], nowMs: number): readonly string
 }
 
 function waiterWords(ticket: LeaseInfo, nowMs: number): string {
-  const { holder, priority, group } = ticket
+  const { priority, group } = ticket
   const note = noteWords(ticket)
   const sharing = sharingWords(ticket)
   return [
-    `${holder}, waiting for ${formatSpan(nowMs - ticket.createdAtMs)}`,
+    `${holderWords(ticket)}, waiting for ${formatSpan(nowMs - ticket.createdAtMs)}`,
     sharing === 'exclusive' ? '' : `, ${sharing}`,
     priority === null || priority === 0 ? '' : `, priority ${priority}`,
     group === null ? '' : `, one of several at once (group ${group})`,
