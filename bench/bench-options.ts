@@ -147,6 +147,7 @@ function withRounds(plan: Plan, rounds: number): Plan {
     uncontended: { ...plan.uncontended, rounds },
     contended: { ...plan.contended, rounds },
     many: { ...plan.many, rounds },
+    http: { ...plan.http, rounds },
     startUp: { rounds },
     hook: { ...plan.hook, rounds },
   }

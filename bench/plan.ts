@@ -8,6 +8,7 @@ export const WORKS = [
   'contended',
   'many',
   'keeping',
+  'http',
   'start-up',
   'hook',
   'profile',
@@ -47,6 +48,16 @@ export interface Plan {
     readonly samples: number
   }
   readonly keeping: { readonly leases: number; readonly ttlMs: number; readonly lastsMs: number }
+  readonly http: {
+    readonly rounds: number
+    readonly sliceMs: number
+    readonly warmUpMs: number
+    readonly handovers: number
+    readonly keeping: Plan['keeping']
+    readonly streams: number
+    /** How long the streams are idle. */
+    readonly lastsMs: number
+  }
   readonly startUp: { readonly rounds: number }
   /** Among how many leases of others. */
   readonly hook: { readonly sizes: readonly number[]; readonly rounds: number }
@@ -65,6 +76,17 @@ export const FULL: Amounts = {
   pauses: { triedMs: PAUSES_MS, leadInMs: 300, roundMs: 1_200 },
   many: { sizes: [1, 100_000, 1_000_000], rounds: 7, samples: 60 },
   keeping: { leases: 10_000, ttlMs: 30_000, lastsMs: 60_000 },
+  http: {
+    ...{
+      rounds: 7,
+      sliceMs: 1_000,
+      warmUpMs: 3_000,
+      handovers: 300,
+      streams: 1_000,
+      lastsMs: 30_000,
+    },
+    keeping: { leases: 10_000, ttlMs: 30_000, lastsMs: 60_000 },
+  },
   startUp: { rounds: 15 },
   hook: { sizes: [10, 1_000, 10_000], rounds: 101 },
   profile: { operations: 20_000 },
@@ -77,6 +99,17 @@ export const BRIEF: Amounts = {
   pauses: { triedMs: PAUSES_MS, leadInMs: 100, roundMs: 500 },
   many: { sizes: [1, 100_000], rounds: 5, samples: 40 },
   keeping: { leases: 10_000, ttlMs: 30_000, lastsMs: 30_000 },
+  http: {
+    ...{
+      rounds: 5,
+      sliceMs: 500,
+      warmUpMs: 1_500,
+      handovers: 150,
+      streams: 1_000,
+      lastsMs: 10_000,
+    },
+    keeping: { leases: 10_000, ttlMs: 30_000, lastsMs: 30_000 },
+  },
   startUp: { rounds: 9 },
   hook: { sizes: [10, 1_000, 10_000], rounds: 25 },
   profile: { operations: 5_000 },
@@ -89,6 +122,10 @@ export const QUICK: Amounts = {
   pauses: { triedMs: PAUSES_MS, leadInMs: 20, roundMs: 100 },
   many: { sizes: [1, 2_000], rounds: 3, samples: 3 },
   keeping: { leases: 500, ttlMs: 1_500, lastsMs: 600 },
+  http: {
+    ...{ rounds: 3, sliceMs: 60, warmUpMs: 200, handovers: 15, streams: 50, lastsMs: 300 },
+    keeping: { leases: 200, ttlMs: 1_500, lastsMs: 600 },
+  },
   startUp: { rounds: 3 },
   hook: { sizes: [10, 1_000], rounds: 3 },
   profile: { operations: 500 },

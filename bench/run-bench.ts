@@ -11,6 +11,7 @@ import { measureMany, type Growth, type SpaceTaken } from './works/many.ts'
 import { measurePauses, withBestPauses, type PauseTried } from './works/pauses.ts'
 import { measureProfiles, type Profile } from './works/profile.ts'
 import { measureHook } from './works/hook.ts'
+import { measureHttp, type HttpCosts } from './works/http.ts'
 import { measureStartUp } from './works/start-up.ts'
 import { measureUncontended } from './works/uncontended.ts'
 
@@ -23,6 +24,7 @@ export interface Findings {
   readonly space: readonly SpaceTaken[]
   readonly keeping: readonly Keeping[]
   readonly profiles: readonly Profile[]
+  readonly http: readonly HttpCosts[]
 }
 
 export interface RunOptions {
@@ -32,7 +34,7 @@ export interface RunOptions {
 }
 
 export async function runBench(plan: Plan, { say, onWork }: RunOptions): Promise<Findings> {
-  const needsStores = plan.works.some((work) => work !== 'start-up' && work !== 'hook')
+  const needsStores = plan.works.some((work) => !['start-up', 'hook', 'http'].includes(work))
   const places = await Places.open(needsStores ? plan.stores : [])
   try {
     return await runWorks({ places, systems: ALL_SYSTEMS, say }, plan, onWork)
@@ -46,7 +48,7 @@ async function runWorks(first: Stage, plan: Plan, onWork: RunOptions['onWork']):
   const results: Result[] = []
   const found = {
     ...{ growth: [] as Growth[], space: [] as SpaceTaken[], keeping: [] as Keeping[] },
-    ...{ profiles: [] as Profile[], pauses: [] as PauseTried[] },
+    ...{ profiles: [] as Profile[], pauses: [] as PauseTried[], http: [] as HttpCosts[] },
   }
   const findings = (): Findings => {
     return { systems: stage.systems, results: withoutThoseThatOverlap(results), ...found }
@@ -77,6 +79,12 @@ async function runWorks(first: Stage, plan: Plan, onWork: RunOptions['onWork']):
         const report = await measureKeeping(stage, plan)
         results.push(...report.results)
         found.keeping.push(...report.keeping)
+        break
+      }
+      case 'http': {
+        const report = await measureHttp(stage, plan)
+        results.push(...report.results)
+        found.http.push(...report.costs)
         break
       }
       case 'start-up':

@@ -23,6 +23,8 @@ const AMOUNTS: Readonly<Record<WorkName, (plan: Plan) => string>> = {
     `${inRounds(rounds)} of ${samples} operations, among ${sizes.map(count).join(', ')} live leases and beside 1,000`,
   keeping: ({ keeping: { leases, ttlMs, lastsMs } }) =>
     `${count(leases)} leases with a TTL of ${ms(ttlMs)}, for ${ms(lastsMs)}`,
+  http: ({ http: { rounds, sliceMs, warmUpMs, handovers, streams, lastsMs, keeping } }) =>
+    `${inRounds(rounds)} of ${ms(sliceMs)} each, after a third of that which does not count, and ${ms(warmUpMs)} to warm up; ${count(handovers)} handovers; ${count(streams)} streams for ${ms(lastsMs)}; ${count(keeping.leases)} leases with a TTL of ${ms(keeping.ttlMs)}, for ${ms(keeping.lastsMs)}`,
   'start-up': ({ startUp: { rounds } }) => `${inRounds(rounds)}`,
   hook: ({ hook: { sizes, rounds } }) =>
     `${inRounds(rounds)}, among ${sizes.map(count).join(', ')} leases`,

@@ -5,6 +5,7 @@ import type { Findings } from '../run-bench.ts'
 import { STORE_NAMES, type StoreName, type SystemUnderTest } from '../system.ts'
 import { PARTS } from '../measure/processor-time.ts'
 import { HOOK } from '../works/hook.ts'
+import { HTTP_HANDOVER, HTTP_PAIRS } from '../works/http.ts'
 import { START_UP } from '../works/start-up.ts'
 import { countText, msText, percentText, perSecondText, ratioText } from './figures.ts'
 import { lacksOf, scored } from './scored.ts'
@@ -77,6 +78,42 @@ export function keepingTables({ keeping }: Findings): readonly Table[] {
       ]),
     },
   ]
+}
+
+export function httpTables({ results, http }: Findings): readonly Table[] {
+  const own = scored(results).filter(({ work }) => work === HTTP_PAIRS || work === HTTP_HANDOVER)
+  const figure = ({ rounds }: Result, name: 'opsPerSecond' | 'p50Ms' | 'p99Ms'): number =>
+    median(rounds.map((round) => round[name]))
+  const pairs = {
+    title: 'Over HTTP, on SQLite',
+    note: 'The server is a process of its own on this machine. `embedded` is the library on a store of its own; `plain calls` are one POST for each acquire and release on 100 connections; `etcd` is its lock service by its JSON gateway. The handover is from before the release until the other client has the lease.',
+    columns: [
+      ...['work', 'in flight', 'system', 'per second', 'p50 ms', 'p99 ms'],
+      ...['throughput × embedded', 'p50 × embedded'],
+    ],
+    rows: own.map((result) => [
+      ...[result.work, String(result.inFlight), result.system],
+      perSecondText(figure(result, 'opsPerSecond')),
+      ...[msText(figure(result, 'p50Ms')), msText(figure(result, 'p99Ms'))],
+      ratioText(ratioBetween(result, referenceOf(result, results))),
+      ratioText(ratioBetween(result, referenceOf(result, results), 'p50Ms')),
+    ]),
+  }
+  const costs = {
+    title: 'What clients over HTTP cost',
+    columns: ['what', 'CPU of one core, server', 'CPU of one core, client', 'memory of the server'],
+    rows: http.flatMap(({ keeping, streams }) => [
+      [
+        `${keeping.leases.toLocaleString('en')} leases kept by one client, ${keeping.lost} lost`,
+        ...[percentText(keeping.serverPart), percentText(keeping.clientPart), '-'],
+      ],
+      [
+        `${streams.count.toLocaleString('en')} idle streams`,
+        ...[percentText(streams.cpuPart), '-', `${(streams.bytes / 1e6).toFixed(0)} MB`],
+      ],
+    ]),
+  }
+  return [...(own.length === 0 ? [] : [pairs]), ...(http.length === 0 ? [] : [costs])]
 }
 
 export function startUpTables({ results }: Findings): readonly Table[] {

@@ -5,6 +5,7 @@ import type { Findings } from '../run-bench.ts'
 import type { StoreName } from '../system.ts'
 import { JUDGED_SCENE } from '../works/contended.ts'
 import { HOOK, hookName } from '../works/hook.ts'
+import { EMBEDDED, ETCD, HTTP_CLIENT, HTTP_HANDOVER, HTTP_PAIRS } from '../works/http.ts'
 import { NODE_ALONE, START_UP } from '../works/start-up.ts'
 import { percentText, wholeText } from './figures.ts'
 import { duelReading, plain, reading, worst, type Bound, type Reading } from './reading.ts'
@@ -21,6 +22,7 @@ export function readingsOf(findings: Findings): readonly Reading[] {
     ...contendedReadings(findings.results),
     ...growthReadings(findings),
     ...keepingReadings(findings),
+    ...httpReadings(findings),
     ...startUpReadings(findings.results),
     ...hookReadings(findings.results),
     ...failedReadings(findings.results),
@@ -209,6 +211,51 @@ function keepingReadings({ keeping }: Findings): readonly Reading[] {
       met: worstPart > 0.5 ? 'yes' : 'no',
     },
   ])
+}
+
+function httpReadings({ results, http }: Findings): readonly Reading[] {
+  const of = (work: string, system: string, inFlight: number): Result | undefined => {
+    return results.find((one) => {
+      return one.work === work && one.system === system && one.inFlight === inFlight
+    })
+  }
+  const pairs = (system: string, inFlight: number): Result | undefined => {
+    return of(HTTP_PAIRS, system, inFlight)
+  }
+  const [many, one] = [100, 1].map((count) => pairs(HTTP_CLIENT, count))
+  const alone = pairs(EMBEDDED, 1)
+  const extraMs = one?.rounds.map(({ p50Ms }, round) => {
+    return p50Ms - (alone?.rounds[round]?.p50Ms ?? Number.NaN)
+  })
+  const handover = of(HTTP_HANDOVER, HTTP_CLIENT, 1)?.rounds.map(({ p50Ms }) => p50Ms)
+  const target = 'HTTP, pairs, 100 in flight: throughput of the http:// client ×'
+  return [
+    ...duelReading(
+      `${target} embedded`,
+      { atLeast: 0.5 },
+      { ours: many, theirs: pairs(EMBEDDED, 100) },
+    ),
+    ...duelReading(`${target} etcd`, { atLeast: 5 }, { ours: many, theirs: pairs(ETCD, 100) }),
+    ...plain('HTTP, a pair, 1 in flight: ms more than embedded', { atMost: 1.5 }, extraMs ?? []),
+    ...plain('HTTP, handover between two clients: ms', { atMost: 5 }, handover ?? []),
+    ...http.flatMap(({ keeping, streams }) => [
+      ...plain(
+        `HTTP: CPU of one core to keep ${keeping.leases.toLocaleString('en')} leases, both sides`,
+        { atMost: 0.1, written: percentText },
+        [keeping.clientPart + keeping.serverPart],
+      ),
+      ...plain(
+        `HTTP: CPU of one core for ${streams.count.toLocaleString('en')} idle streams`,
+        { atMost: 0.02, written: percentText },
+        [streams.cpuPart],
+      ),
+      ...plain(
+        `HTTP: MB for ${streams.count.toLocaleString('en')} idle streams`,
+        { atMost: 100, written: wholeText },
+        [streams.bytes / 1e6],
+      ),
+    ]),
+  ]
 }
 
 function startUpReadings(results: readonly Result[]): readonly Reading[] {

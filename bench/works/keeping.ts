@@ -54,9 +54,9 @@ async function measureStore(
   const place = await places.fresh(store)
   const options: KeeperOptions = { url: tenureUrl(store, place), leases, ttlMs, lastsMs }
   const child = fork(PROGRAM, [JSON.stringify(options)])
-  const { said, before, after } = await conduct(child, () => places.counts(store, place)).finally(
-    () => child.kill(),
-  )
+  const { said, before, after } = await conductKeeper(child, () =>
+    places.counts(store, place),
+  ).finally(() => child.kill())
   await places.remove(store, place)
   const seconds = said.kept.lastedMs / 1_000
   return {
@@ -66,13 +66,14 @@ async function measureStore(
   }
 }
 
-async function conduct(
+/** Lets a keeper keep, and counts what was spent before and after it. */
+export async function conductKeeper<Counts>(
   child: ChildProcess,
-  counts: () => Promise<StoreCounts | null>,
+  counts: () => Promise<Counts>,
 ): Promise<{
   readonly said: Extract<Said, { readonly kind: 'kept' }>
-  readonly before: StoreCounts | null
-  readonly after: StoreCounts | null
+  readonly before: Counts
+  readonly after: Counts
 }> {
   const ended = once(child, 'exit')
   await within(hear(child))

@@ -49,7 +49,15 @@ it('the median of an even number of rounds is neither the better nor the worse o
 it('what Tenure failed at stands among the targets that it did not reach', () => {
   const failed = result('tenure', [], { error: 'gave up' })
   const results = [failed, result('verrou', [], { error: 'gave up' })]
-  const none = { systems: [], growth: [], space: [], keeping: [], profiles: [], pauses: [] }
+  const none = {
+    systems: [],
+    growth: [],
+    space: [],
+    keeping: [],
+    profiles: [],
+    pauses: [],
+    http: [],
+  }
   expect(readingsOf({ results, ...none })).toEqual([
     {
       target: 'redis, renew: tenure',
@@ -66,7 +74,15 @@ it.each([
   [[0.2, 0.9, 1.2, 1.1, 1.3], 'unsure'],
   [[0.2, 0.9, 0.9, 9, 9], 'no'],
 ])('a target that rounds meet with %j is met: %s', (rates, met) => {
-  const none = { systems: [], growth: [], space: [], keeping: [], profiles: [], pauses: [] }
+  const none = {
+    systems: [],
+    growth: [],
+    space: [],
+    keeping: [],
+    profiles: [],
+    pauses: [],
+    http: [],
+  }
   const floor = result(
     'floor',
     rates.map(() => 1),

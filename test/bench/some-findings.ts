@@ -18,7 +18,7 @@ export const FINDINGS: Findings = {
     result('tenure', 110),
     result('verrou', 50, { rounds: [], error: 'does not exclude: <& more' }),
   ],
-  ...{ systems: [], growth: [], space: [], keeping: [], profiles: [], pauses: [] },
+  ...{ systems: [], growth: [], space: [], keeping: [], profiles: [], pauses: [], http: [] },
 }
 
 export function contention(change: Partial<Contention> = {}): Contention {
