@@ -146,7 +146,8 @@ export class SqliteHistory {
   #rangeOf({ after, newestFirst }: HistoryQuery): Range {
     const last = this.#state.lastSequence
     const given = after === undefined ? null : parseReached(after, last)
-    if (newestFirst === true) return { from: 0, to: given === null ? last : given - 1, descending: true }
+    if (newestFirst === true)
+      return { from: 0, to: given === null ? last : given - 1, descending: true }
     return { from: given === null ? 0 : given + 1, to: last, descending: false }
   }
 

@@ -6,6 +6,7 @@
 import type { Wake } from '../../core/realm.ts'
 import { RepeatedFault } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
+import { setImmediate } from '../../runtime/system-runtime.ts'
 import type { Unsubscribe } from '../../store-port/store.ts'
 import type { SqliteDatabase } from '../../drivers/sqlite-driver.ts'
 import { Subscribers, type WakeListener } from '../subscribers.ts'
@@ -32,6 +33,9 @@ export class SqliteListeners {
   #poll: Timer | null = null
   #pollMs = 0
   #dataVersion: unknown = null
+  /** The `data_version` at the last call by a process that commits. */
+  #calledVersion: unknown = null
+  #isNotifying = false
 
   constructor({ databasePath, database, runtime }: SqliteListenersOptions) {
     this.#database = database
@@ -68,7 +72,26 @@ export class SqliteListeners {
 
   /** What is committed before the directory is joined is found because a watcher reads before it first waits. */
   #joinWatchers(): void {
-    this.#watchDirectory.join(this.#runtime.wallMs(), () => this.#subscribers.notifyFollowers())
+    if (!this.#watchDirectory.isJoined) this.#calledVersion = this.#readDataVersion()
+    this.#watchDirectory.join(this.#runtime.wallMs(), () => this.#onCall())
+  }
+
+  /** A call by this very process is heard here as well; it has told its followers already, and `data_version` stands. */
+  #onCall(): void {
+    const version = this.#readDataVersion()
+    if (version === this.#calledVersion) return
+    this.#calledVersion = version
+    this.#subscribers.notifyFollowers()
+  }
+
+  /** After the answers of the commit are on their way: what followers read must not delay them. Once for all commits of a turn. */
+  #notifyFollowersSoon(): void {
+    if (this.#isNotifying || !this.#subscribers.hasFollowers) return
+    this.#isNotifying = true
+    setImmediate(() => {
+      this.#isNotifying = false
+      this.#subscribers.notifyFollowers()
+    })
   }
 
   /** To be called after COMMIT has returned. */
@@ -77,7 +100,7 @@ export class SqliteListeners {
       if (this.#subscribers.has(session)) this.#subscribers.wake(session, { leaseIds: [leaseId] })
       else this.#wakeFiles.touch(session, this.#runtime.wallMs())
     }
-    this.#subscribers.notifyFollowers()
+    this.#notifyFollowersSoon()
     this.#watchDirectory.call(this.#runtime.wallMs())
   }
 
