@@ -4,7 +4,7 @@ import fs from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
-import { serving } from './serving.ts'
+import { serving, temporaryDirectory } from './serving.ts'
 
 const run = promisify(execFile)
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
@@ -19,15 +19,19 @@ it('the three commands that docs/server.md begins with acquire, show who holds, 
   const page = fs.readFileSync(`${ROOT}docs/server.md`, 'utf8')
   const commands = [...page.matchAll(/^```sh\n(curl [^\n]+)\n```$/gm)].map(([, line = '']) => line)
   expect(commands).toHaveLength(3)
-  const answers: Shown[] = []
-  for (const command of commands) {
-    const here = command.replaceAll('http://127.0.0.1:7420', server.url)
-    const { stdout } = await run('sh', ['-c', here])
-    answers.push(JSON.parse(stdout) as Shown)
+  const cwd = temporaryDirectory()
+  // Whoever tries them again gets the same answers.
+  for (const _time of ['first', 'second']) {
+    const answers: Shown[] = []
+    for (const command of commands) {
+      const here = command.replaceAll('http://127.0.0.1:7420', server.url)
+      const { stdout } = await run('sh', ['-c', here], { cwd })
+      answers.push(JSON.parse(stdout) as Shown)
+    }
+    expect(answers[0]?.lease).toMatchObject({ state: 'active', holder: 'ann' })
+    expect(answers[1]?.leases).toMatchObject([{ holder: 'ann' }])
+    expect(answers[2]?.lease).toMatchObject({ state: 'released' })
   }
-  expect(answers[0]?.lease).toMatchObject({ state: 'active', holder: 'ann' })
-  expect(answers[1]?.leases).toMatchObject([{ holder: 'ann' }])
-  expect(answers[2]?.lease).toMatchObject({ state: 'released' })
 })
 
 it('examples/lease.sh runs a command under a lease, passes its status on, and releases', async () => {
@@ -66,4 +70,19 @@ it('examples/python/lease.py acquires, holds and releases, with a token', async 
   expect(stdout).toBe('RESOURCE_HELD\nFalse\n')
   const left = await server.ask<Shown>('GET /v1/resources?resource=work:W-1', { token })
   expect(left.body.leases).toEqual([])
+})
+
+it('examples/opentelemetry.mjs prints a span for each call, with what came of it', async () => {
+  const program = `${ROOT}examples/opentelemetry.mjs`
+  const cwd = temporaryDirectory()
+  const { stdout, stderr } = await run(process.execPath, [program], { cwd })
+  expect(stderr).toBe('')
+  const words = (name: string): readonly string[] => {
+    const found = stdout.matchAll(new RegExp(`\\b${name}: '([^']+)'`, 'g'))
+    return [...found].map(([, word = '']) => word)
+  }
+  const calls = words('name').filter((name) => name.startsWith('tenure '))
+  expect(calls).toEqual(['tenure acquire', 'tenure acquire', 'tenure release'])
+  expect(words('outcome')).toEqual(['granted', 'held', 'released'])
+  expect(words('resource')).toEqual(['work:W-17', 'work:W-17', 'work:W-17'])
 })
