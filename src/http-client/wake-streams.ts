@@ -59,6 +59,8 @@ interface Subscription {
   readonly session: string
   readonly listeners: Set<Listener>
   readonly stands: Promise<void>
+  /** Whether it has been told of before: then it may have missed something. */
+  hasStood: boolean
   /** Settles `stands`; without effect after the first time. */
   readonly onStands: () => void
   readonly onFailed: (error: unknown) => void
@@ -194,10 +196,13 @@ class WakeStream {
     this.#open = stream
     this.#covered = new Set(asked.keys())
     this.#fault.succeeded()
-    for (const [digest, { onStands, listeners }] of asked) {
+    for (const [digest, subscription] of asked) {
+      const { onStands, listeners, hasStood } = subscription
+      subscription.hasStood = true
       onStands()
-      // What the old stream told of until now has missed nothing.
-      if (!before.has(digest)) for (const listener of listeners) listener({ leaseIds: null })
+      // What the old stream told of until now has missed nothing, and who begins to listen looks by itself.
+      const hasMissed = hasStood && !before.has(digest)
+      if (hasMissed) for (const listener of listeners) listener({ leaseIds: null })
     }
     const isWhole = [...this.#subscriptions.keys()].every((digest) => asked.has(digest))
     if (!isWhole || stream.url !== this.#servers.current) this.#plan()
@@ -217,5 +222,5 @@ function newSubscription(session: string): Subscription {
     onStands = resolve
     onFailed = reject
   })
-  return { session, listeners: new Set(), stands, onStands, onFailed }
+  return { session, listeners: new Set(), stands, hasStood: false, onStands, onFailed }
 }

@@ -10,7 +10,7 @@ import type { LeaseApi } from '../../src/service/lease-api.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
-import { overJson } from './json-wire.ts'
+import { overWire } from './wire-choice.ts'
 
 type Method = {
   [Name in keyof LeaseApi]: LeaseApi[Name] extends (...input: never[]) => Promise<unknown>
@@ -120,7 +120,8 @@ export function newClient(
   { service, ...options }: ClientOptions = {},
 ): TestClient {
   const { runtime, store } = world
-  const faults = new FaultyApi(overJson(service ?? new LeaseService({ store, runtime })), runtime)
+  const api = overWire(service ?? new LeaseService({ store, runtime }), runtime)
+  const faults = new FaultyApi(api, runtime)
   return { tenure: new TenureClient({ api: faults.api, runtime, holder, ...options }), faults }
 }
 
