@@ -69,7 +69,10 @@ export function sharingWords({ mode, extent, slots }: Sharing): string {
 }
 
 /** `ann`, or `ann (token ci)` for what was asked for through a server with tokens. */
-export function holderWords({ holder, tokenName }: Pick<LeaseInfo, 'holder' | 'tokenName'>): string {
+export function holderWords({
+  holder,
+  tokenName,
+}: Pick<LeaseInfo, 'holder' | 'tokenName'>): string {
   return tokenName === undefined ? holder : `${holder} (token ${tokenName})`
 }
 

@@ -46,7 +46,9 @@ function revocationOf(lease: LeaseInfo, cause: unknown): Readonly<Record<string,
 function lossWords(reason: LossReason, cause: unknown): string {
   const isLimit = isLeaseError(cause) && cause.code === 'RENEWAL_LIMIT'
   const limit = isLimit && reason === 'deadline_passed' ? cause.details['limit'] : undefined
-  return typeof limit === 'string' ? `it has reached ${limit}` : WORDS[reason]
+  if (typeof limit === 'string') return `it has reached ${limit}`
+  const isUnheard = reason === 'deadline_passed' && isLeaseError(cause)
+  return isUnheard ? `${WORDS[reason]} (${cause.message})` : WORDS[reason]
 }
 
 /** What a refusal says about the lease itself; null when the lease may well live on. */

@@ -7,7 +7,7 @@
  */
 import http, { type ClientRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http'
 import https from 'node:https'
-import { ERROR_CODES, isLeaseError, LeaseError, type ErrorCode } from '../core/errors.ts'
+import { ERROR_CODES, invalid, isLeaseError, LeaseError, type ErrorCode } from '../core/errors.ts'
 import { STREAM_COMMENT_EVERY_MS } from '../protocol/http.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { parseJson } from './wire/json.ts'
@@ -208,8 +208,9 @@ class SentRequest {
     this.#url = url
     this.request = request
     request.once('socket', (socket) => {
+      const isConnected = url.protocol === 'https:' ? 'secureConnect' : 'connect'
       if (!socket.connecting) this.#hasLeft = true
-      else socket.once('connect', () => (this.#hasLeft = true))
+      else socket.once(isConnected, () => (this.#hasLeft = true))
     })
     this.answered = new Promise((resolve, reject) => {
       request.once('response', resolve)
@@ -221,13 +222,21 @@ class SentRequest {
   }
 
   errorOf(cause: unknown): LeaseError {
-    const why = cause instanceof Error ? cause.message : String(cause)
+    const why = wordsOf(cause)
     const code = this.#hasLeft ? 'STORE_OUTCOME_UNKNOWN' : 'STORE_UNAVAILABLE'
     const message = this.#hasLeft
       ? `the answer of ${this.#url.host} was lost: ${why}`
       : `${this.#url.host} cannot be reached: ${why}`
     return new LeaseError(code, message, { cause })
   }
+}
+
+/** What OpenSSL says of an answer in plain HTTP tells nobody what to do. */
+function wordsOf(cause: unknown): string {
+  if (!(cause instanceof Error)) return String(cause)
+  const { code, message } = cause as NodeJS.ErrnoException
+  const isPlain = code === 'EPROTO' && /wrong version number|packet length/.test(message)
+  return isPlain ? 'it does not speak TLS; http:// may be meant instead of https://' : message
 }
 
 /** Before the next try, random so that clients do not come back all at once; none after no failure. */
@@ -262,6 +271,10 @@ function refusalOf(url: URL, { statusCode = 0 }: IncomingMessage, answer: unknow
   const { code, detail, details, effect } = (answer ?? {}) as Told
   const known = ERROR_CODES.find((one) => one === code)
   if (known === undefined) return foreignRefusal(url, statusCode)
+  // The paths that are asked for are right wherever the URL is that of a server.
+  if (statusCode === 404 && known === 'INVALID_INPUT') {
+    return invalid('store', 'must be the URL of a Tenure server', url.href)
+  }
   return toldError({ code: known, message: String(detail), details, effect })
 }
 

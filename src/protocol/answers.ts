@@ -218,7 +218,10 @@ export const LEASE_INFO: Shape<LeaseInfo> = described<LeaseInfo>({
   budget: optional(BUDGET, 'How much of it; a dimension that is absent is unlimited'),
   budgetLeft: optional(BUDGET, 'What is left of it, in the dimensions that are limited'),
   delegation: optional(DELEGATION, 'Its derivation and its account'),
-  tokenName: optional(NAME, 'The name of the token with which it was asked for; absent: without one'),
+  tokenName: optional(
+    NAME,
+    'The name of the token with which it was asked for; absent: without one',
+  ),
 })
 
 const BLOCKER = described<Blocker>({

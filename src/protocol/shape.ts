@@ -407,7 +407,10 @@ export function isOptionalFor(face: Face, { isOptional, http }: Field<unknown, b
   return isOptional || (face === 'http' && http?.isOptional === true)
 }
 
-export function fieldsFor(face: Face, fields: Fields): readonly (readonly [string, Field<unknown, boolean>])[] {
+export function fieldsFor(
+  face: Face,
+  fields: Fields,
+): readonly (readonly [string, Field<unknown, boolean>])[] {
   const described = Object.entries(fields)
   return face === 'http' ? described.filter(([, { http }]) => http?.isAbsent !== true) : described
 }

@@ -405,7 +405,8 @@ function authenticate(parts: Credentials, incoming: IncomingMessage): Caller {
     return localCaller(localRole)
   }
   if (authorization === null) {
-    throw unauthenticated('a token must be given (Authorization: Bearer …)')
+    const how = 'Authorization: Bearer …, or TENURE_TOKEN for commands'
+    throw unauthenticated(`a token must be given (${how})`)
   }
   const [, secret] = /^Bearer ([\x21-\x7e]+)$/i.exec(authorization) ?? []
   if (secret?.startsWith(GRANT_PREFIX) === true) return callerOfGrant(grantOf(parts, secret))

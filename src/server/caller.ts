@@ -43,7 +43,9 @@ export function localCaller(role: Role): Caller {
 
 export function requireRole(caller: Caller, role: Role): void {
   if (ROLES.indexOf(caller.role) >= ROLES.indexOf(role)) return
-  throw forbidden(`${caller.name} must have the role ${role}, got ${caller.role}`, { role })
+  const isLocal = caller.token === null && caller.grant === null
+  const how = isLocal && role === 'operator' ? ' (tenure serve --operator gives it to all)' : ''
+  throw forbidden(`${caller.name} must have the role ${role}, got ${caller.role}${how}`, { role })
 }
 
 /** A grant is for its lease, and shows nothing of others. */

@@ -74,7 +74,7 @@ type Arbitraries<Value> = {
   readonly [Name in keyof Value]-?: fc.Arbitrary<NonNullable<Value>[Name]>
 }
 
-const CLAIM: Arbitraries<Omit<Claim, 'delegation' | 'under'>> = {
+const CLAIM: Arbitraries<Omit<Claim, 'delegation' | 'under' | 'tokenName'>> = {
   id: anId,
   resource,
   mode: fc.constantFrom('exclusive', 'shared'),
@@ -92,9 +92,9 @@ const CLAIM: Arbitraries<Omit<Claim, 'delegation' | 'under'>> = {
   createdAtMs: wallMs,
   recorded: fc.boolean(),
 }
-const RARE = { delegation, under }
+const RARE = { delegation, under, tokenName: word }
 
-const LEASE: Arbitraries<Omit<Lease, 'delegation' | 'under' | 'changedAtMs'>> = {
+const LEASE: Arbitraries<Omit<Lease, 'delegation' | 'under' | 'tokenName' | 'changedAtMs'>> = {
   ...CLAIM,
   kind: fc.constant('lease'),
   state: fc.constantFrom<LeaseState>('active', 'released', 'expired', 'revoked'),
@@ -114,7 +114,7 @@ const LEASE: Arbitraries<Omit<Lease, 'delegation' | 'under' | 'changedAtMs'>> = 
   epoch: fc.nat({ max: 3 }),
 }
 
-const TICKET: Arbitraries<Omit<Ticket, 'delegation' | 'under'>> = {
+const TICKET: Arbitraries<Omit<Ticket, 'delegation' | 'under' | 'tokenName'>> = {
   ...CLAIM,
   kind: fc.constant('ticket'),
   state: fc.constantFrom('pending', 'failed'),

@@ -9,7 +9,10 @@ import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 const MARK = 'id: 7\n\n'
 
 /** A server whose answers are these, one after the other. */
-function answering(...answers: readonly unknown[]): { readonly servers: HttpServers; asked: number } {
+function answering(...answers: readonly unknown[]): {
+  readonly servers: HttpServers
+  asked: number
+} {
   const served = {
     asked: 0,
     servers: {

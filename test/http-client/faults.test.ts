@@ -98,6 +98,7 @@ describe('a client of one server', () => {
     await expect(ann.acquire('work:2')).rejects.toMatchObject({ code: 'UNAUTHORIZED' })
     expect(await ownMs(() => lossOf(lease))).toBeLessThan(3 * TTL_MS)
     expect(lease.state).toBe('lost')
+    expect(String(lease.signal.reason)).toContain('the token must be a valid one')
   })
 
   it('loses its lease at its own deadline where the server hangs and no call returns', async () => {

@@ -119,7 +119,9 @@ describe('the stream of events', () => {
       const { body: list } = await server.ask<{ position: string }>('GET /v1/leases')
       const ask = (after: number) => {
         const headers = { Accept: accept }
-        return server.ask<{ code: string; detail: string }>(`GET /v1/events?after=${after}`, { headers })
+        return server.ask<{ code: string; detail: string }>(`GET /v1/events?after=${after}`, {
+          headers,
+        })
       }
       const { status, body } = await ask(Number(list.position) + 1)
       expect([status, body.code]).toEqual([410, 'INVALID_INPUT'])

@@ -128,9 +128,9 @@ describe('a running server', () => {
     expect(derived.lease.tokenName).toBe('ci')
     await ask(`POST /v1/leases/${lease.id}/renew`, { holder: 'ann' })
     const forged = { tokenName: 'root' }
-    expect(await ask('POST /v1/leases', { resource: 'work:2', holder: 'ann', ...forged })).toMatchObject(
-      { status: 400, detail: expect.stringContaining('tokenName') as string },
-    )
+    expect(
+      await ask('POST /v1/leases', { resource: 'work:2', holder: 'ann', ...forged }),
+    ).toMatchObject({ status: 400, detail: expect.stringContaining('tokenName') as string })
     // The library's client, by way of a batch: a ticket, and what its own client says of it.
     const api = await openApi(server.url, { token })
     onTestFinished(() => api.close())

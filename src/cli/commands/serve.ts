@@ -1,7 +1,8 @@
 /** `tenure serve`: puts the store behind HTTP until it is told to stop. */
 import path from 'node:path'
+import { createSecureContext } from 'node:tls'
 import { invalid } from '../../core/errors.ts'
-import { readKeyFile, readText } from '../../delegation/key-file.ts'
+import { readKeyFile } from '../../delegation/key-file.ts'
 import { openApi } from '../../open.ts'
 import { onFault } from '../../runtime/diagnostics.ts'
 import { fs } from '../../runtime/file-system.ts'
@@ -155,7 +156,26 @@ function tlsOf(
   if (cert === undefined && key === undefined) return undefined
   if (cert === undefined) throw invalid('tls-cert', 'must be given with --tls-key', cert)
   if (key === undefined) throw invalid('tls-key', 'must be given with --tls-cert', key)
-  return { cert: readText(path.resolve(cwd, cert)), key: readText(path.resolve(cwd, key)) }
+  const tls = {
+    cert: pemOf('tls-cert', path.resolve(cwd, cert)),
+    key: pemOf('tls-key', path.resolve(cwd, key)),
+  }
+  try {
+    createSecureContext(tls)
+    return tls
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    throw invalid('tls-cert', `must be a certificate in PEM, and --tls-key its key (${why})`, cert)
+  }
+}
+
+function pemOf(option: keyof Files, file: string): string {
+  try {
+    return fs.readFileSync(file, 'utf8')
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    throw invalid(option, `must be a file that can be read (${why})`, file)
+  }
 }
 
 function accessLine({ atMs, method, path: place, status, tookMs, token }: AccessEntry): string {

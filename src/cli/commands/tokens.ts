@@ -6,7 +6,8 @@ import { createToken, readTokenFile, revokeToken } from '../../server/token-file
 import { parseRole } from '../../server/wire/token-records.ts'
 import { durationOption, flag, integerOption, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
-import { formatTable, visible } from '../output.ts'
+import { formatSpan } from '../duration.ts'
+import { formatTable, plural, visible } from '../output.ts'
 import { given } from '../store-access.ts'
 import { tokenFileOf, TOKENS_OPTION } from '../token-file.ts'
 
@@ -143,11 +144,12 @@ function list({ printer }: CliCall<TokensTable>, file: string): void {
   const known = readTokenFile(file)
   printer.answer({ file, tokens: known.map(shown) }, () => {
     if (known.length === 0) return visible(`no tokens in ${file}`)
-    const columns = ['NAME', 'ROLE', 'AS', 'NAMESPACE', 'RESOURCES', 'CREATED']
+    const columns = ['NAME', 'ROLE', 'AS', 'NAMESPACE', 'RESOURCES', 'LIMITS', 'CREATED']
     const rows = known.map((token) =>
       [
         ...[token.name, token.role, token.as.join(','), token.namespace],
-        ...[token.resources.join(',') || 'all', new Date(token.createdAtMs).toISOString()],
+        ...[token.resources.join(',') || 'all', limitWords(token)],
+        new Date(token.createdAtMs).toISOString(),
       ].map((text) => ({ text })),
     )
     return formatTable(
@@ -156,6 +158,17 @@ function list({ printer }: CliCall<TokensTable>, file: string): void {
       printer.paint,
     )
   })
+}
+
+/** `500 leases, priority 0, ttl 1h, 100 requests/s`, each at most; `-` for none. */
+function limitWords({ maxLeases, maxPriority, maxTtlMs, maxRequests }: Token): string {
+  const words = [
+    maxLeases === null ? null : plural(maxLeases, 'lease'),
+    maxPriority === null ? null : `priority ${maxPriority}`,
+    maxTtlMs === null ? null : `ttl ${formatSpan(maxTtlMs)}`,
+    maxRequests === null ? null : `${plural(maxRequests, 'request')}/s`,
+  ].filter((word) => word !== null)
+  return words.length === 0 ? '-' : words.join(', ')
 }
 
 function revoke({ printer }: CliCall<TokensTable>, file: string, name: string): void {

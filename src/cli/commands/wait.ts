@@ -2,7 +2,10 @@
 import type { Blocker } from '../../core/conflict.ts'
 import { show, LeaseError } from '../../core/errors.ts'
 import type { LeaseEventType } from '../../core/event.ts'
+import { isRetryable } from '../../client/retry.ts'
 import { kindOf, type Reach } from '../../core/resource.ts'
+import { onAbort } from '../../runtime/abort-listeners.ts'
+import { backOffMs, pause } from '../../runtime/pause.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { LeaseApi } from '../../service/lease-api.ts'
 import { waitOption, type Option } from '../arguments.ts'
@@ -72,48 +75,100 @@ const ENDINGS: readonly LeaseEventType[] = [
   ...(['lease.downgraded', 'lease.unlocked', 'lease.failed'] as const),
 ]
 
-/** Looks, and looks again whenever something of the kind has ended or was to end by now. */
+/**
+ * Looks, and looks again whenever something of the kind has ended or was to end by now. A store that is away is asked again,
+ * as by `acquire --wait`: once it has answered, and from the beginning where a timeout is named. When that is over the wait
+ * has timed out if the store ever answered.
+ */
 async function waitUntilFree(api: LeaseApi, request: FreeWait): Promise<void> {
   const { reach, holder, timeoutMs, signal } = request
   const startMs = systemRuntime.monotonicMs()
-  const ended = new AbortController()
-  const stop = (): void => ended.abort()
-  signal.addEventListener('abort', stop)
-  const filter = { kinds: [kindOf(reach.resource)], types: ENDINGS }
-  const endings = api.watch(filter, { signal: ended.signal })[Symbol.asyncIterator]()
-  let next = endings.next()
-  let isBegun = false
-  try {
-    while (!signal.aborted) {
+  const waitedMs = (): number => Math.round(systemRuntime.monotonicMs() - startMs)
+  const endings = new Endings(api, kindOf(reach.resource), signal)
+  let seen: readonly Blocker[] | null = null
+  let failures = 0
+  while (!signal.aborted) {
+    try {
+      const ending = endings.next()
       const { blockers } = await api.inspect({ resource: reach.resource, extent: reach.extent })
       const others = blockers.filter((blocker) => blocker.holder !== holder)
       const [first] = others
-      if (first === undefined) return
-      if (!isBegun) request.onBlocked(first)
-      isBegun = true
-      const waitedMs = systemRuntime.monotonicMs() - startMs
-      if (waitedMs >= timeoutMs) throw timeoutError(reach, others, Math.round(waitedMs))
+      if (first === undefined) return endings.close()
+      if (seen === null) request.onBlocked(first)
+      seen = others
+      failures = 0
+      if (waitedMs() >= timeoutMs) throw timeoutError(reach, others, waitedMs())
       const firstMs = Math.min(...others.map(({ remainingMs }) => remainingMs))
-      const hasEvent = await eventWithin(next, Math.min(firstMs + 1, timeoutMs - waitedMs))
-      if (hasEvent) next = endings.next()
+      await endedWithin(ending, Math.min(firstMs + 1, timeoutMs - waitedMs()))
+    } catch (error) {
+      const isCovered = seen !== null || timeoutMs !== Infinity
+      const isOver = waitedMs() >= timeoutMs
+      if (isCovered && !isOver && isRetryable(error)) {
+        failures += 1
+        const pauseMs = Math.min(backOffMs(failures, AWAY_AGAIN), timeoutMs - waitedMs())
+        await pause(systemRuntime, pauseMs, { keepAlive: true, signal })
+        continue
+      }
+      endings.close()
+      throw seen !== null && isRetryable(error) ? timeoutError(reach, seen, waitedMs()) : error
     }
-  } finally {
-    ended.abort()
-    await next
-    signal.removeEventListener('abort', stop)
   }
 }
 
-/** Whether the event came first. */
-function eventWithin(event: Promise<unknown>, delayMs: number): Promise<boolean> {
+const AWAY_AGAIN = { firstMs: 100, maxMs: 1_000 }
+
+/** Resolves with the ending or when the time is over. */
+function endedWithin(ending: Promise<void>, withinMs: number): Promise<void> {
   return new Promise((resolve, reject) => {
-    const timer = systemRuntime.setTimer(delayMs, () => resolve(false), { keepAlive: true })
-    const onEvent = (): void => {
+    const timer = systemRuntime.setTimer(withinMs, resolve, { keepAlive: true })
+    const end = (): void => {
       timer.cancel()
-      resolve(true)
+      resolve()
     }
-    event.then(onEvent, reject)
+    ending.then(end, (error: unknown) => {
+      timer.cancel()
+      reject(error as Error)
+    })
   })
+}
+
+/** What may free a resource of a kind, followed from the first call of `next` on. */
+class Endings {
+  readonly #api: LeaseApi
+  readonly #kind: string
+  readonly #closing = new AbortController()
+  #events: AsyncIterator<unknown> | null = null
+  #next: Promise<void> | null = null
+
+  constructor(api: LeaseApi, kind: string, signal: AbortSignal) {
+    this.#api = api
+    this.#kind = kind
+    onAbort(signal, () => this.close())
+  }
+
+  /** Resolves with the next one. One that fails is asked for anew by the next call. */
+  next(): Promise<void> {
+    const filter = { kinds: [this.#kind], types: ENDINGS }
+    const { signal } = this.#closing
+    this.#events ??= this.#api.watch(filter, { signal })[Symbol.asyncIterator]()
+    this.#next ??= this.#events.next().then(
+      () => {
+        this.#next = null
+      },
+      (error: unknown) => {
+        this.#next = null
+        this.#events = null
+        throw error
+      },
+    )
+    // No fault: the caller hears it where it waits for the ending.
+    this.#next.catch(() => undefined)
+    return this.#next
+  }
+
+  close(): void {
+    this.#closing.abort()
+  }
 }
 
 function timeoutError(
