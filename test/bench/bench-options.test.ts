@@ -59,7 +59,7 @@ describe('the options of the benchmarks', () => {
   it.each([
     [
       ['--only', 'fast'],
-      '--only must be some of pauses, uncontended, contended, many, keeping, start-up, hook, profile, got "fast"',
+      '--only must be some of pauses, uncontended, contended, many, keeping, http, start-up, hook, profile, got "fast"',
     ],
     [['--store', ''], '--store must be some of sqlite, redis, postgres, got ""'],
     [['--rounds', '0'], '--rounds must be an integer 1..1000, got "0"'],

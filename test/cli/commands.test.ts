@@ -247,7 +247,9 @@ describe('the history', () => {
     await shop.json(['acquire', 'work:0', '--holder', 'ann'])
     const { code, stdout, stderr } = await shop.tenure(['watch', '--after', '999'])
     expect([code, stdout]).toEqual([2, ''])
-    expect(stderr).toBe('tenure: after must be a position of this store, at most 1, got "999"\n')
+    expect(stderr).toBe(
+      'tenure: after must be a position of this store, at most 1, got "999" (INVALID_INPUT)\n',
+    )
   })
 })
 
