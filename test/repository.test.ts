@@ -33,6 +33,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'client',
     'core',
     'delegation',
+    'fleet',
     'git',
     'mcp',
     'protocol',

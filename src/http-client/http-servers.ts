@@ -231,7 +231,7 @@ class SentRequest {
   }
 }
 
-/** What OpenSSL says of an answer in plain HTTP tells nobody what to do. */
+/** What OpenSSL says of an answer in plain HTTP does not say what to do. */
 function wordsOf(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause)
   const { code, message } = cause as NodeJS.ErrnoException

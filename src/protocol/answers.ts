@@ -617,7 +617,7 @@ export const ANSWERS = {
   fleet: object(
     {
       nodes: required(unlimited(FLEET_NODE), 'Every instance of the fleet'),
-      sessions: required(unlimited(FLEET_SESSION), 'The sessions that somebody owns, by id'),
+      sessions: required(unlimited(FLEET_SESSION), 'The sessions that an instance owns, by id'),
     },
     'answer',
   ),
