@@ -27,7 +27,7 @@ export interface StoreOptions {
   readonly namespace?: string
   /** SQLite only. `full` (the default): a granted lease survives power loss. `normal`: the last ones may not. */
   readonly synchronous?: 'full' | 'normal'
-  /** SQLite and PostgreSQL. `force`: a store of an older layout is converted although processes may still hold leases in it. */
+  /** `force`: a store of an older layout is converted although processes may still hold leases in it. */
   readonly convert?: 'force'
   /** PostgreSQL and Redis: how long connecting may take, 1..600000, default 5000. */
   readonly connectMs?: number
@@ -90,7 +90,7 @@ const OPTIONS_OF: Readonly<Record<Kind, readonly (keyof StoreOptions)[]>> = {
   memory: ['namespace'],
   sqlite: ['namespace', 'synchronous', 'convert'],
   postgres: ['namespace', 'convert', 'connectMs', 'callMs', 'poolSize', 'prepare'],
-  redis: ['namespace', 'connectMs', 'callMs', 'buckets'],
+  redis: ['namespace', 'convert', 'connectMs', 'callMs', 'buckets'],
   http: ['namespace', 'callMs', 'token'],
 }
 
@@ -232,7 +232,7 @@ function sqliteAddress(file: string, settled: Settled, runtime: Runtime | null):
   const timed = runtime === null ? {} : { runtime }
   const options = {
     ...{ path: file, namespace, synchronous: readSynchronous(synchronous), ...timed },
-    ...(convert === undefined ? {} : { convert: readConvert(convert) }),
+    ...(convert === undefined ? {} : { convert }),
     ...(runtime?.ticks === undefined ? {} : { ticks: runtime.ticks }),
   }
   return {
@@ -378,6 +378,7 @@ function readOption(name: keyof StoreOptions, value: unknown): unknown {
   if (name === 'prepare' && typeof value !== 'boolean') {
     throw invalid(name, 'must be true or false', value)
   }
+  if (name === 'convert' && value !== 'force') throw invalid(name, 'must be force', value)
   const max = INTEGER_MAX[name]
   if (max === undefined) return value
   if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= max) {
@@ -418,11 +419,6 @@ function readPath(encoded: string, url: string): string {
   } catch (cause) {
     throw hasCode(cause, 'EACCES') ? accessError(file, cause) : pathError('store', file, cause)
   }
-}
-
-function readConvert(value: unknown): 'force' {
-  if (value === 'force') return value
-  throw invalid('convert', 'must be force', value)
 }
 
 function readSynchronous(value: unknown): 'full' | 'normal' {

@@ -119,17 +119,14 @@ export async function checkServer(open: (() => Promise<Checkup>) | undefined): P
 }
 
 /** What an operator may ask of a store, each by the name of its option. */
-export type Repair = 'accept-clock' | 'convert'
-
-export async function repair(
-  what: Repair,
-  open: (() => Promise<Checkup>) | undefined,
-): Promise<Check> {
-  return attempt(what, async () => {
+export async function acceptClock(open: (() => Promise<Checkup>) | undefined): Promise<Check> {
+  return attempt('accept-clock', async () => {
     const checkup = await open?.()
     try {
-      const done = await (what === 'convert' ? checkup?.convert?.() : checkup?.acceptClock?.())
-      if (done === undefined) throw new Error(`there is nothing to do for --${what} on this store`)
+      const done = await checkup?.acceptClock?.()
+      if (done === undefined) {
+        throw new Error('there is nothing to do for --accept-clock on this store')
+      }
       return done
     } finally {
       await checkup?.close()

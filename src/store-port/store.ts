@@ -137,8 +137,6 @@ export interface Checkup {
    * early: those that were granted meanwhile stay until their deadlines. Says what it did. Absent where no such time is kept.
    */
   acceptClock?(): Promise<string>
-  /** Converts what an earlier version has left, although leases are live there. Absent where opening does it. */
-  convert?(): Promise<string>
   close(): Promise<void>
 }
 

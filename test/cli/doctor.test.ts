@@ -88,10 +88,11 @@ describe('tenure doctor', () => {
     expect(report.code).toBe(1)
     const [line] = wrongLines(report)
     expect(line).toMatch(
-      /^store: sqlite:\S+ has the tables of an older version, whose processes may still hold \/tree\/f2 of agent-2 \(\d+ s\); it is converted when they have ended, or with convert=force \(STORE_SCHEMA\)$/,
+      /^store: sqlite:\S+ has the tables of an older version, whose processes may still hold \/tree\/f2 of agent-2 \(\d+ s\); it is converted when they have ended, or with tenure doctor --convert \(STORE_SCHEMA\)$/,
     )
-    const forced = ['ls', '--store', `${shop.storeUrl}?convert=force`]
-    expect(await shop.json(forced)).toMatchObject({ leases: [{ resource: 'file:/tree/f2' }] })
+    const forced = await shop.json(['doctor', '--convert'])
+    expect(forced).toMatchObject({ ok: true })
+    expect(await shop.json(['ls'])).toMatchObject({ leases: [{ resource: 'file:/tree/f2' }] })
   })
 
   it('tells of a store that cannot be written to', async () => {

@@ -42,7 +42,7 @@ describe('a namespace of layout 4', () => {
   it('is converted with all that it kept', async () => {
     const { url } = await server()
     const ids = await writeLayout4(direct(url), facts())
-    const subject = await Subject.open({ url, conversion: 'force' })
+    const subject = await Subject.open({ url, convert: 'force' })
     const { live, ended, history, settings } = await everything(subject)
     expect(live.map(({ id }) => id)).toEqual([...ids.live, ids.ticket, ids.subtree])
     expect(ended.map(({ id }) => id)).toEqual(ids.ended)
@@ -64,7 +64,7 @@ describe('a namespace of layout 4', () => {
   it('goes on as what it was: exclusion, the queue, repeats, epochs and ids that were used', async () => {
     const { url } = await server()
     const ids = await writeLayout4(direct(url), facts())
-    const subject = await Subject.open({ url, conversion: 'force' })
+    const subject = await Subject.open({ url, convert: 'force' })
     expect((await subject.acquire({}, 'live-2')).kind).toBe('held')
     expect((await subject.acquire({}, 'live-1')).kind).toBe('held')
     const below = { id: systemRuntime.uuid(), resource: parseResource('file:/a/b') }
@@ -105,7 +105,7 @@ describe('a namespace of layout 4', () => {
     const { url } = await server()
     const admin = direct(url)
     await writeLayout4(admin, facts())
-    await Subject.open({ url, conversion: 'force' })
+    await Subject.open({ url, convert: 'force' })
     await expect(admin.hmget('tenure:{default}:e', 'state')).rejects.toThrow(/WRONGTYPE/)
     await direct(url).flushall()
     await Subject.open({ url })
@@ -117,7 +117,7 @@ describe('a namespace of layout 4', () => {
     const admin = direct(url)
     const past = facts()
     const open = (more: RedisStoreOptions): Promise<Subject> => {
-      return Subject.open({ conversion: 'force', ...more })
+      return Subject.open({ convert: 'force', ...more })
     }
     await writeLayout4(admin, past)
     const whole = await everything(await open({ url }))
@@ -141,7 +141,7 @@ describe('a namespace of layout 4', () => {
     const admin = direct(url)
     await writeLayout4(admin, facts())
     await admin.set(LOCK, 'another')
-    await expect(Subject.open({ url, conversion: 'force' })).rejects.toMatchObject({
+    await expect(Subject.open({ url, convert: 'force' })).rejects.toMatchObject({
       code: 'STORE_UNAVAILABLE',
       message: expect.stringContaining('is being converted by another process') as string,
     })
@@ -150,7 +150,7 @@ describe('a namespace of layout 4', () => {
   it('of many leases and events is converted page by page', async () => {
     const { url } = await server()
     const ids = await writeLayout4(direct(url), facts({ live: 1_200, ended: 3_000 }))
-    const subject = await Subject.open({ url, conversion: 'force' })
+    const subject = await Subject.open({ url, convert: 'force' })
     const { live, ended, history } = await everything(subject)
     expect(live.map(({ id }) => id)).toEqual([...ids.live, ids.ticket, ids.subtree])
     expect(ended.map(({ id }) => id)).toEqual(ids.ended)

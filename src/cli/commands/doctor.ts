@@ -4,15 +4,14 @@ import { openApi } from '../../open.ts'
 import { fs } from '../../runtime/file-system.ts'
 import { readAddress } from '../../store-address.ts'
 import {
+  acceptClock,
   attempt,
   checkDatabase,
   checkDirectory,
   checkDriver,
   checkNode,
   checkServer,
-  repair,
   type Check,
-  type Repair,
 } from '../checkup.ts'
 import { flag } from '../arguments.ts'
 import { defineCommand, type CliCommand } from '../command.ts'
@@ -45,7 +44,7 @@ export const doctor: CliCommand = defineCommand({
     'tenure doctor --store redis://cache:6379 --accept-clock',
   ],
   run: async ({ identity, printer, options, cwd }) => {
-    const wanted = REPAIRS.filter((what) => options[what])
+    const wanted = new Set(REPAIRS.filter((what) => options[what]))
     const checks = [...(await examine(identity, wanted)), ...(await proveSetUp(cwd))]
     const ok = checks.every((check) => check.ok)
     return printer.verdict(ok, { ok, checks }, () => describe(checks, printer.paint))
@@ -68,9 +67,10 @@ async function proveSetUp(cwd: string): Promise<readonly Check[]> {
   ]
 }
 
-const REPAIRS: readonly Repair[] = ['convert', 'accept-clock']
+const REPAIRS = ['convert', 'accept-clock'] as const
+type Repairs = ReadonlySet<(typeof REPAIRS)[number]>
 
-async function examine(identity: Identity, wanted: readonly Repair[]): Promise<readonly Check[]> {
+async function examine(identity: Identity, wanted: Repairs): Promise<readonly Check[]> {
   const [, named] = /^sqlite:([^?]+)/.exec(identity.url) ?? []
   const file = named === undefined ? undefined : path.resolve(named)
   const checks: Check[] = [checkNode(process.versions.node)]
@@ -82,7 +82,8 @@ async function examine(identity: Identity, wanted: readonly Repair[]): Promise<r
     const detail = `no store yet; tenure acquire and tenure run make ${missing}`
     return [...checks, { name: 'store', ok: true, detail }]
   }
-  for (const what of wanted) checks.push(await repair(what, openCheckup))
+  if (wanted.has('convert')) checks.push(await convert(identity))
+  if (wanted.has('accept-clock')) checks.push(await acceptClock(openCheckup))
   checks.push(...(await examineStore(identity)))
   if (!isOpen(checks)) return checks
   if (file !== undefined) checks.push(...(await checkDatabase(file)))
@@ -93,6 +94,15 @@ async function examine(identity: Identity, wanted: readonly Repair[]): Promise<r
 /** Whatever else is wrong, a store that opens can be looked into. */
 function isOpen(checks: readonly Check[]): boolean {
   return checks.some(({ name, ok }) => name === 'store' && ok)
+}
+
+/** Opening a store converts it. */
+function convert(identity: Identity): Promise<Check> {
+  return attempt('convert', async () => {
+    const api = await openApi(identity.url, { ...optionsOf(identity), convert: 'force' })
+    await api.close()
+    return `${api.store.url} is in the layout of this version`
+  })
 }
 
 async function examineStore(identity: Identity): Promise<readonly Check[]> {

@@ -29,7 +29,7 @@ export async function refuseWhileHeld(connection: PostgresConnection, url: strin
   const more = held > named.length ? ` and ${held - named.length} more` : ''
   throw new LeaseError(
     'STORE_SCHEMA',
-    `${url} has the tables of an older version, whose processes may still hold ${named.join(', ')}${more}; it is converted when they have ended, or with convert=force`,
+    `${url} has the tables of an older version, whose processes may still hold ${named.join(', ')}${more}; it is converted when they have ended, or with tenure doctor --convert`,
     { details: { store: url, held } },
   )
 }

@@ -3,6 +3,7 @@
  */
 import { invalid } from '../../core/errors.ts'
 import { parseNamespace } from '../../core/resource.ts'
+import { requireText } from '../../core/text.ts'
 import { reportTo } from '../../runtime/diagnostics.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
@@ -18,7 +19,6 @@ import {
 } from '../../drivers/postgres-driver.ts'
 import { listenerOn } from './postgres-listener.ts'
 import { isCurrent, migrate, numberOf } from './postgres-schema.ts'
-import { readConvert, readPoolSize, readPostgresUrl, readSpanMs } from './postgres-url.ts'
 
 export interface PostgresStoreOptions {
   /** `postgres://user:password@host:port/database`; either this or a pool. */
@@ -47,14 +47,9 @@ const POOL_SIZE_DEFAULT = 4
 /** For one statement of a migration: as long as a very large table takes. */
 const MIGRATION_STEP_MS_MAX = 3_600_000
 
-interface Settled {
-  readonly namespace: string
-  readonly connectMs: number
-  readonly callMs: number
-  readonly poolSize: number
-  readonly prepare: boolean
-  readonly isForced: boolean
-}
+type Settled = Required<
+  Pick<PostgresStoreOptions, 'namespace' | 'connectMs' | 'callMs' | 'poolSize' | 'prepare'>
+>
 
 /** The pool that a store speaks over, and what must be done when it is closed. */
 interface Reached {
@@ -74,7 +69,8 @@ export async function openPostgresBackend(options: PostgresStoreOptions): Promis
   const { nowUs, runtime = systemRuntime } = options
   const caller = new PostgresCaller({ ...settled, runtime, url, pool })
   try {
-    const { namespace, isForced } = settled
+    const { namespace } = settled
+    const isForced = options.convert === 'force'
     if (!(await caller.during(isCurrent))) {
       const work = (connection: PostgresConnection) => migrate(connection, { url, isForced })
       await caller.during(work, MIGRATION_STEP_MS_MAX)
@@ -105,12 +101,18 @@ export async function reachPostgres(options: PostgresStoreOptions): Promise<Reac
   if ((url === undefined) === (pool === undefined)) {
     throw invalid('store', 'must be either a url or a pool', url === undefined ? 'neither' : 'both')
   }
+  const settled = {
+    namespace: parseNamespace(options.namespace ?? 'default'),
+    connectMs: options.connectMs ?? CONNECT_MS_DEFAULT,
+    callMs: options.callMs ?? CALL_MS_DEFAULT,
+    poolSize: options.poolSize ?? POOL_SIZE_DEFAULT,
+    prepare: options.prepare ?? true,
+  }
   if (pool !== undefined) {
     const end = (): Promise<void> => Promise.resolve()
-    return { settled: settle(options), pool: requirePool(pool), shown: 'postgres:', end }
+    return { settled, pool: requirePool(pool), shown: 'postgres:', end }
   }
-  const { connectionString, parameters, shown } = readPostgresUrl(url)
-  const settled = settle({ ...parameters, ...options })
+  const { href: connectionString, shown } = readPostgresUrl(url)
   const Pool = await loadPostgres()
   const own = new Pool({
     connectionString,
@@ -125,13 +127,31 @@ export async function reachPostgres(options: PostgresStoreOptions): Promise<Reac
   return { settled, pool: own, shown, end: () => own.end() }
 }
 
-function settle(options: PostgresStoreOptions): Settled {
-  return {
-    namespace: parseNamespace(options.namespace ?? 'default'),
-    connectMs: readSpanMs('connectMs', options.connectMs ?? CONNECT_MS_DEFAULT),
-    callMs: readSpanMs('callMs', options.callMs ?? CALL_MS_DEFAULT),
-    poolSize: readPoolSize(options.poolSize ?? POOL_SIZE_DEFAULT),
-    prepare: options.prepare ?? true,
-    isForced: options.convert !== undefined && readConvert(options.convert) === 'force',
+/** Of Tenure, which are read before; and those of the driver that make sense for a store. */
+const OWN_PARAMETERS = ['namespace', 'convert', 'connectMs', 'callMs', 'poolSize', 'prepare']
+const DRIVER_PARAMETERS: readonly string[] = [
+  ...['sslmode', 'sslcert', 'sslkey', 'sslrootcert', 'application_name', 'options', 'host'],
+  'uselibpqcompat',
+]
+
+/**
+ * What the driver gets, and what people see, which has no password. A parameter that is not known is refused: a misspelt one
+ * would go unnoticed. Never shows what was given: it may hold a password.
+ */
+export function readPostgresUrl(text: unknown): { readonly href: string; readonly shown: string } {
+  const given = requireText('store', text)
+  const url = URL.canParse(given) ? new URL(given) : null
+  if (url === null || !/^postgres(ql)?:$/.test(url.protocol)) {
+    const expected = 'must be postgres://user@host:port/database'
+    throw invalid('store', expected, given.split(/[/@?]/, 1)[0])
   }
+  const unknown = [...url.searchParams.keys()].find((name) => !DRIVER_PARAMETERS.includes(name))
+  if (unknown !== undefined) {
+    const known = [...OWN_PARAMETERS, ...DRIVER_PARAMETERS].join(', ')
+    throw invalid('store', `parameters must be among ${known}`, unknown)
+  }
+  const { href } = url
+  url.password = ''
+  url.search = ''
+  return { href, shown: url.href }
 }

@@ -8,7 +8,7 @@ import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
 import { tryWake } from '../wake-trial.ts'
 import { RedisCalls } from '../../drivers/redis-driver.ts'
 import { withoutCommand } from '../../drivers/redis-errors.ts'
-import { KEY_PREFIX, LAYOUT_VERSION } from './redis-layout.ts'
+import { KEY_PREFIX } from './redis-layout.ts'
 import { RedisNamespace } from './redis-namespace.ts'
 import { ACCEPT_CLOCK_SCRIPT } from './redis-scripts.ts'
 import { CALL_MS_DEFAULT, connectRedis } from '../../drivers/redis-connect.ts'
@@ -23,10 +23,6 @@ export async function openRedisCheckup(options: RedisStoreOptions): Promise<Chec
   const how = { namespace, buckets, runtime: systemRuntime }
   return {
     acceptClock: async () => acceptClock(await RedisNamespace.open(calls, how)),
-    convert: async () => {
-      await RedisNamespace.open(calls, { ...how, conversion: 'force' })
-      return `namespace ${namespace} is in layout ${LAYOUT_VERSION}`
-    },
     looks: [
       {
         name: 'last commit',

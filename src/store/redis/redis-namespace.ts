@@ -39,8 +39,8 @@ export interface NamespaceOptions {
   readonly runtime: Runtime
   /** For tests that move the clock: microseconds to take for the server's. */
   readonly nowUs?: (() => number) | undefined
-  /** What becomes of a namespace in the layout before this one where leases are live. Default `refuse`. */
-  readonly conversion?: 'refuse' | 'force'
+  /** Whether a namespace in the layout before this one is converted although leases are live there. */
+  readonly isForced?: boolean
 }
 
 const CLUSTER_BUCKETS_DEFAULT = 64
@@ -113,6 +113,11 @@ export class RedisNamespace {
   bucketOf(resource: Resource): number {
     if (this.prefixes.length === 1) return 0
     return hash(realmOf(resource)) % this.prefixes.length
+  }
+
+  /** Those in which something of a resource may be; all of them if none is named. */
+  bucketsFor({ resource }: { readonly resource?: Resource }): readonly number[] {
+    return resource === undefined ? this.buckets : [this.bucketOf(resource)]
   }
 
   /** Wakes come from any bucket, and whoever waits listens in one place. */
@@ -190,7 +195,7 @@ function identityOf({ version, buckets, incarnation }: NamespaceFacts): string {
 }
 
 async function convertIfOld(calls: RedisCalls, options: NamespaceOptions): Promise<void> {
-  const { namespace, runtime, conversion = 'refuse' } = options
+  const { namespace, runtime, isForced = false } = options
   const { version, buckets, converting } = await readFacts(calls, namespace)
   if (Number(version) !== OLD_LAYOUT_VERSION && converting === null) return
   const { convertNamespace } = await import('./redis-conversion.ts')
@@ -198,7 +203,7 @@ async function convertIfOld(calls: RedisCalls, options: NamespaceOptions): Promi
     ...{ namespace, runtime, meta: metaKey(namespace) },
     prefixes: prefixesOf(namespace, Number(buckets)),
     // What was begun is ended: nobody can use it as it is.
-    force: conversion === 'force' || converting !== null,
+    force: isForced || converting !== null,
   })
 }
 

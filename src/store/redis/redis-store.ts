@@ -2,7 +2,6 @@
  * Opens a store on a Redis server, by URL or on a client that the caller has: `redis://` and `rediss://`, one server,
  * one behind Sentinel (pass a client), or a Cluster.
  */
-import { invalid } from '../../core/errors.ts'
 import { parseNamespace } from '../../core/resource.ts'
 import { report } from '../../runtime/diagnostics.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
@@ -25,16 +24,11 @@ export interface RedisStoreOptions extends RedisConnectOptions {
    * namespace is first used. Default 1, or 64 on a Cluster; requests for several resources need 1 there.
    */
   readonly buckets?: number
-  /**
-   * What becomes of a namespace in the layout before this one: it is converted, unless leases are live there, whose holders
-   * could not renew them any more. `force`: then too. Default `refuse`.
-   */
-  readonly conversion?: 'refuse' | 'force'
+  /** `force`: a namespace of an older layout is converted although processes may still hold leases in it. */
+  readonly convert?: 'force'
   /** For tests that move the clock: microseconds to take for the server's. */
   readonly nowUs?: () => number
 }
-
-const BUCKETS_MAX = 1_024
 
 export async function openRedisStore(options: RedisStoreOptions): Promise<Store> {
   const backend = await openRedisBackend(options)
@@ -45,12 +39,11 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Store>
 export async function openRedisBackend(options: RedisStoreOptions): Promise<Backend> {
   const name = parseNamespace(options.namespace ?? 'default')
   const { runtime = systemRuntime, callMs = CALL_MS_DEFAULT } = options
-  if (options.buckets !== undefined) requireBuckets(options.buckets)
   const { driver, url, close } = await connectRedis(options)
   const calls = new RedisCalls(driver, { url, callMs, runtime })
   try {
-    const { buckets, conversion = 'refuse', nowUs } = options
-    const how = { namespace: name, buckets, runtime, conversion, nowUs }
+    const { buckets, convert, nowUs } = options
+    const how = { namespace: name, buckets, runtime, isForced: convert === 'force', nowUs }
     const namespace = await RedisNamespace.open(calls, how)
     await namespace.load()
     const description = await describe(calls, url)
@@ -61,12 +54,6 @@ export async function openRedisBackend(options: RedisStoreOptions): Promise<Back
     close()
     throw error
   }
-}
-
-function requireBuckets(buckets: unknown): void {
-  const isOne = typeof buckets === 'number' && Number.isSafeInteger(buckets)
-  if (isOne && buckets >= 1 && buckets <= BUCKETS_MAX) return
-  throw invalid('buckets', `must be an integer 1..${BUCKETS_MAX}`, buckets)
 }
 
 async function describe(calls: RedisCalls, url: string): Promise<StoreDescription> {

@@ -49,7 +49,7 @@ export function refuseWhileHeld(
   const more = rows.length > named.length ? ` and ${rows.length - named.length} more` : ''
   throw new LeaseError(
     'STORE_SCHEMA',
-    `${url} has the tables of an older version, whose processes may still hold ${named.join(', ')}${more}; it is converted when they have ended, or with convert=force`,
+    `${url} has the tables of an older version, whose processes may still hold ${named.join(', ')}${more}; it is converted when they have ended, or with tenure doctor --convert`,
     { details: { store: url, held: rows.length } },
   )
 }
