@@ -236,7 +236,7 @@ describe('every source file', () => {
 const SHARED_NAMES: Readonly<Record<string, readonly string[]>> = {
   'every store has its own': [
     ...['CLOCK_DOMAIN', 'EVENT_COLUMNS', 'Migration', 'SCHEMA_VERSION', 'entryOf', 'eventOf'],
-    ...['migrate', 'numberOf', 'oldEventOf', 'refuseWhileHeld', 'stateOf', 'typeOf', 'viewOf'],
+    ...['migrate', 'numberOf', 'oldEventOf', 'refuseWhileHeld', 'stateOf', 'typeOf'],
     'wordOf',
   ],
   'two subpaths of the package offer it, each in its own sense': [

@@ -32,11 +32,11 @@ export interface RealmView {
   readonly absent?: ReadonlySet<LeaseId>
   /** The highest fence ever given in the realm, 0 if none. */
   readonly lastFence: number
-  /** Live tickets in the whole realm, not only in the read set. A store may count them when it is asked. */
+  /** Live tickets in the whole realm, not only in the read set. At depth `entry` no decision asks for it. */
   readonly ticketCount: number
   /**
    * How far the epoch of the read set's resource has come, 0 if it never advanced. It outlives leases, retention and
-   * an unkept history. A store may read it when it is asked: only decisions about workflows do.
+   * an unkept history. Only resources with an epoch (`hasEpoch`) have another than 0.
    */
   readonly epoch: number
   readonly prior: PriorEffect | null

@@ -49,11 +49,9 @@ function tenureAs(uid: number, umask: string, args: readonly string[]): Promise<
 function wakerAs(uid: number, program: string): Running {
   const url = (name: string): string => pathToFileURL(path.join(DIST, 'store/sqlite', name)).href
   const text = `
-    const { WakeFiles } = await import(${JSON.stringify(url('sqlite-wake.js'))})
-    const { WatchDirectory } = await import(${JSON.stringify(url('sqlite-watch.js'))})
-    const clock = { monotonicMs: () => 0 }
-    const wakes = new WakeFiles(${JSON.stringify(file)}, clock)
-    const watchers = new WatchDirectory(${JSON.stringify(file)}, clock)
+    const { FOLLOWERS, WakeFiles } = await import(${JSON.stringify(url('sqlite-wake.js'))})
+    const runtime = { monotonicMs: () => 0, wallMs: Date.now }
+    const wakes = new WakeFiles({ databasePath: ${JSON.stringify(file)}, runtime })
     ${program}`
   return as(uid, '002', [process.execPath, '--input-type=module', '-e', text])
 }
@@ -145,20 +143,20 @@ describe.runIf(reason === null)('two users of one group', () => {
     )
     await waiting.says('listening')
     expect(modeOf('leases.db-wake')).toBe('775')
-    const touching = await wakerAs(ANN, `wakes.touch('ben', Date.now())`).ended
+    const touching = await wakerAs(ANN, `wakes.touch('ben')`).ended
     expect(touching).toMatchObject({ code: 0, stderr: '' })
     expect(await waiting.ended).toMatchObject({ code: 0, stderr: '' })
   })
 
   it('wake each other when they watch, whoever was the first', async () => {
     const program = `const timer = setInterval(() => {}, 1000)
-      watchers.join(Date.now(), () => { console.log('called'); clearInterval(timer) })
-      console.log('joined ' + watchers.isJoined)`
+      wakes.tryToListen(FOLLOWERS, () => { console.log('called'); clearInterval(timer) })
+      console.log('listening')`
     const ann = wakerAs(ANN, program)
-    await ann.says('joined true')
+    await ann.says('listening')
     const ben = wakerAs(BEN, program)
-    await ben.says('joined true')
-    expect(await wakerAs(BEN, `watchers.call(Date.now())`).ended).toMatchObject({ stderr: '' })
+    await ben.says('listening')
+    expect(await wakerAs(BEN, `wakes.touch(FOLLOWERS)`).ended).toMatchObject({ stderr: '' })
     expect(await ann.ended).toMatchObject({ code: 0, stderr: '' })
     expect(await ben.ended).toMatchObject({ code: 0, stderr: '' })
   })

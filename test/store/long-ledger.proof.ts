@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import { BUSY, IDLE, makeLongLedger, medianMs, pruneHalf } from './long-ledger.ts'
+import { makeLongLedger, medianMs, pruneHalf, QUESTIONS } from './long-ledger.ts'
 
 const PAIRS = 500_000
 const WITHIN_MS = 50
@@ -15,43 +15,6 @@ const file = path.join(directory, 'leases.db')
 
 beforeAll(() => makeLongLedger(file, PAIRS), 600_000)
 afterAll(() => fs.rmSync(directory, { recursive: true, force: true }))
-
-const QUESTIONS: readonly (readonly [string, number, (api: LeaseService) => Promise<number>])[] = [
-  [
-    'history of a resource',
-    100,
-    (api) => lengthOf(api.history({ resource: BUSY, newestFirst: true, limit: 100 })),
-  ],
-  [
-    'history of a holder',
-    100,
-    (api) => lengthOf(api.history({ holder: 'busy', newestFirst: true, limit: 100 })),
-  ],
-  [
-    'history of a resource that rests',
-    20,
-    (api) => lengthOf(api.history({ resource: IDLE, newestFirst: true, limit: 100 })),
-  ],
-  ['list by state', 100, (api) => listed(api.list({ state: 'revoked', limit: 100 }))],
-  [
-    'list by state and resource',
-    100,
-    (api) => listed(api.list({ state: 'released', resource: BUSY, limit: 100 })),
-  ],
-  [
-    'list by state and holder',
-    100,
-    (api) => listed(api.list({ state: 'released', holder: 'busy', limit: 100 })),
-  ],
-]
-
-async function lengthOf(answer: Promise<readonly unknown[]>): Promise<number> {
-  return (await answer).length
-}
-
-async function listed(answer: Promise<{ readonly leases: readonly unknown[] }>): Promise<number> {
-  return (await answer).leases.length
-}
 
 async function measure(when: string): Promise<void> {
   const store = await SqliteStore.open({ path: file })

@@ -7,11 +7,53 @@ import { parseResource } from '../../src/core/resource.ts'
 import { loadSqlite, StatementCache } from '../../src/drivers/sqlite-driver.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
-import { HistoryRuns } from '../../src/store/sqlite/sqlite-history-runs.ts'
+import { HistoryIndex } from '../../src/store/sqlite/history-index.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 
 export const BUSY = parseResource('work:busy')
 export const IDLE = parseResource('work:idle')
+
+/** What is asked, how many are found, and how. */
+export const QUESTIONS: readonly (readonly [
+  name: string,
+  expected: number,
+  ask: (api: LeaseService) => Promise<number>,
+])[] = [
+  [
+    'history of a resource',
+    100,
+    (api) => lengthOf(api.history({ resource: BUSY, newestFirst: true, limit: 100 })),
+  ],
+  [
+    'history of a holder',
+    100,
+    (api) => lengthOf(api.history({ holder: 'busy', newestFirst: true, limit: 100 })),
+  ],
+  [
+    'history of a resource that rests',
+    20,
+    (api) => lengthOf(api.history({ resource: IDLE, newestFirst: true, limit: 100 })),
+  ],
+  ['list by state', 100, (api) => listed(api.list({ state: 'revoked', limit: 100 }))],
+  [
+    'list by state and resource',
+    100,
+    (api) => listed(api.list({ state: 'released', resource: BUSY, limit: 100 })),
+  ],
+  [
+    'list by state and holder',
+    100,
+    (api) => listed(api.list({ state: 'released', holder: 'busy', limit: 100 })),
+  ],
+]
+
+async function lengthOf(answer: Promise<readonly unknown[]>): Promise<number> {
+  return (await answer).length
+}
+
+async function listed(answer: Promise<{ readonly leases: readonly unknown[] }>): Promise<number> {
+  return (await answer).leases.length
+}
 
 /** The store has the events of this many pairs; each 16th was revoked, so that a state is rare as well. */
 export async function makeLongLedger(file: string, pairs: number): Promise<void> {
@@ -59,7 +101,7 @@ export async function makeLongLedger(file: string, pairs: number): Promise<void>
     ),
   )
   const names = { namespace: 'default', namespaceNumber: 0, domainOf: String, generationOf: Number }
-  new HistoryRuns(new StatementCache(database), names).build(0, pairs * 2 + 4)
+  new HistoryIndex(new StatementCache(database), names).build(0, pairs * 2 + 4)
   database.exec('COMMIT')
   database.close()
 }

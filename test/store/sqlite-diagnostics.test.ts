@@ -12,7 +12,6 @@ import {
 import { SqliteListeners } from '../../src/store/sqlite/sqlite-listeners.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { WakeFiles } from '../../src/store/sqlite/sqlite-wake.ts'
-import { WatchDirectory } from '../../src/store/sqlite/sqlite-watch.ts'
 import { hearFaults, type HeardFaults } from './faults-heard.ts'
 
 const SESSION = '00000000-0000-4000-8000-000000000001'
@@ -30,68 +29,65 @@ beforeEach(() => {
 })
 
 /** A file stands where the directory should be. */
-function inTheWay(what: 'wake' | 'watch'): void {
-  fs.writeFileSync(`${databasePath}-${what}`, '')
+function inTheWay(): void {
+  fs.writeFileSync(`${databasePath}-wake`, '')
 }
 
-function failing(name: 'chmodSync' | 'utimesSync', code: string): void {
-  const refuse = vi.spyOn(fs, name as 'chmodSync').mockImplementation(() => {
+function wakeFiles(): WakeFiles {
+  return new WakeFiles({ databasePath, runtime })
+}
+
+function failing(name: 'utimesSync', code: string): void {
+  const refuse = vi.spyOn(fs, name).mockImplementation(() => {
     throw Object.assign(new Error(code), { code })
   })
   onTestFinished(() => refuse.mockRestore())
 }
 
 it('a session that cannot have a wake file', () => {
-  inTheWay('wake')
-  new WakeFiles(databasePath, runtime).listen(SESSION, () => undefined)
+  inTheWay()
+  wakeFiles().listen(SESSION, () => undefined)
   expect(faults.of('store/sqlite/wake')).toHaveLength(1)
 })
 
 it('a session that cannot be woken, but not one that does not listen', () => {
-  const files = new WakeFiles(databasePath, runtime)
-  files.touch(SESSION, runtime.wallMs())
+  const files = wakeFiles()
+  files.touch(SESSION)
   expect(faults.all).toEqual([])
+  files.listen(SESSION, () => undefined)
   failing('utimesSync', 'EACCES')
-  files.touch(SESSION, runtime.wallMs())
-  files.touch(SESSION, runtime.wallMs())
+  files.touch(SESSION)
+  files.touch(SESSION)
   expect(faults.of('store/sqlite/wake')).toMatchObject([{ count: 1, error: { code: 'EACCES' } }])
+  files.close()
 })
 
-it('a watcher that cannot be called, at first and then once a minute, with pauses between its tries', async () => {
-  inTheWay('watch')
-  const directory = new WatchDirectory(databasePath, runtime)
+it('a follower that cannot be called, at first and then once a minute, with pauses between its tries', async () => {
+  inTheWay()
   const opened = vi.spyOn(fs, 'openSync')
   onTestFinished(() => opened.mockRestore())
-  for (let tries = 0; tries < 2_000; tries += 1) {
-    directory.join(runtime.wallMs(), () => undefined)
-    await runtime.advance(50)
-  }
+  const database = { pragma: () => 1 } as unknown as SqliteDatabase
+  const listeners = new SqliteListeners({ databasePath, database, runtime })
+  const leave = listeners.follow(() => undefined)
+  await runtime.advance(100_000)
   expect(faults.of('store/sqlite/watch').map(({ count }) => count)).toHaveLength(2)
   expect(opened.mock.calls.length).toBeLessThan(20)
-})
-
-it('watchers of another user whose files this one may not write', () => {
-  const watching = new WatchDirectory(databasePath, runtime)
-  watching.join(runtime.wallMs(), () => undefined)
-  failing('chmodSync', 'EPERM')
-  failing('utimesSync', 'EACCES')
-  new WatchDirectory(databasePath, runtime).call(runtime.wallMs())
-  expect(faults.of('store/sqlite/call-watchers')).toHaveLength(1)
-  watching.leave(runtime.wallMs())
+  leave()
+  listeners.close()
 })
 
 it('a directory that cannot be read or removed, but not one that is missing or in use', () => {
-  const files = new WakeFiles(databasePath, runtime)
-  files.removeStale(runtime.wallMs())
+  const files = wakeFiles()
+  files.removeStale()
   files.close()
-  const [one, other] = [files, new WakeFiles(databasePath, runtime)]
+  const [one, other] = [files, wakeFiles()]
   one.listen(SESSION, () => undefined)
   other.listen(`${SESSION.slice(0, -1)}2`, () => undefined)
   one.close()
   other.close()
   expect(faults.all).toEqual([])
-  inTheWay('wake')
-  files.removeStale(runtime.wallMs())
+  inTheWay()
+  files.removeStale()
   files.close()
   expect(faults.of('store/sqlite/directory')).toMatchObject([
     { error: { code: 'ENOTDIR' } },

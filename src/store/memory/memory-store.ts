@@ -40,7 +40,6 @@ import type {
   WakeSignal,
 } from '../../store-port/store.ts'
 import { advance, nowOf, readTicks, type ClockState } from '../embedded-clock.ts'
-import { LazyView } from '../lazy-view.ts'
 import { LiveIndex } from '../live-index.ts'
 import { isAboutEnded, matchesEntry, matchesEvent, refusalsFor } from '../query-matching.ts'
 import { Subscribers } from '../subscribers.ts'
@@ -225,16 +224,15 @@ export class MemoryStore implements Store {
       const entry = this.#entryOf(id)
       if (entry !== undefined) entries.set(id, entry)
     }
-    return new LazyView({
-      entries,
-      lastFence: this.#lastFence,
-      countTickets: this.#countTickets,
-      readEpoch: this.#readEpoch,
-      readSet,
-      now,
-      prior,
+    const countTickets = (): number => this.#countTickets(resource, now)
+    return {
+      ...{ entries, lastFence: this.#lastFence, prior },
+      get ticketCount() {
+        return countTickets()
+      },
+      epoch: this.#epochs.get(resource) ?? 0,
       settings: resolveSettings([...this.#settings.values()], resource),
-    })
+    }
   }
 
   #collect(entries: Map<LeaseId, Entry>, reach: Reach): void {
@@ -313,9 +311,7 @@ export class MemoryStore implements Store {
     if (ids?.size === 0) this.#tickets.delete(realm)
   }
 
-  readonly #readEpoch = (resource: Resource): number => this.#epochs.get(resource) ?? 0
-
-  readonly #countTickets = (resource: Resource, now: Now): number => {
+  #countTickets(resource: Resource, now: Now): number {
     let count = 0
     for (const id of this.#tickets.get(realmOf(resource)) ?? []) {
       const ticket = this.#live.get(id)

@@ -10,7 +10,14 @@
 import type { LeaseError } from '../../core/errors.ts'
 import { accessError, type SqliteDatabase } from '../../drivers/sqlite-driver.ts'
 import { fs, ifThere } from '../../runtime/file-system.ts'
-import { APPLICATION_ID, newerError, notOurs, type OurTables } from './sqlite-schema.ts'
+import {
+  APPLICATION_ID,
+  MIGRATION_TABLE,
+  newerError,
+  notOurs,
+  SCHEMA_VERSION,
+  versionOf,
+} from './sqlite-schema.ts'
 
 /** A column that no other program's table has; in `leases` from the first release on. */
 const OUR_COLUMN = 'live_until_us INTEGER'
@@ -38,13 +45,13 @@ export const SEED_LEASE_COLUMNS: readonly string[] = [
 ]
 
 /** Throws `STORE_SCHEMA` for what Tenure did not make; an empty file, or none, is Tenure's to make. */
-export function refuseForeignFile(file: string, ours: OurTables): void {
+export function refuseForeignFile(file: string): void {
   const status = ifThere(() => fs.statSync(file))
   // What is no file at all is for the driver to refuse.
   if (status === null || !status.isFile() || status.size === 0) return
   const handle = openToRead(file)
   try {
-    refuseUnlessOurs(file, handle, ours)
+    refuseUnlessOurs(file, handle)
   } finally {
     fs.closeSync(handle)
   }
@@ -58,26 +65,24 @@ function openToRead(file: string): number {
   }
 }
 
-function refuseUnlessOurs(file: string, handle: number, ours: OurTables): void {
+function refuseUnlessOurs(file: string, handle: number): void {
   const header = readAt(handle, 0, HEADER_BYTES)
   if (header.length < HEADER_BYTES || header.toString('latin1', 0, MAGIC.length) !== MAGIC) {
     throw notOurs(file, 'it is no SQLite database')
   }
   const applicationId = header.readUInt32BE(68)
   const userVersion = header.readUInt32BE(60)
-  if (applicationId === APPLICATION_ID) return refuseNewer(file, userVersion, ours.version)
+  if (applicationId === APPLICATION_ID && userVersion > SCHEMA_VERSION) {
+    throw newerError(file, userVersion)
+  }
+  if (applicationId === APPLICATION_ID) return
   if (applicationId !== 0) {
     throw notOurs(file, `it has the application_id of another program, ${applicationId}`)
   }
-  const wal = startOfWal(file)
-  const schema = schemaText(handle, header) + wal
-  refuseForeignSchema(file, schema, ours)
-  if (schema !== '') return
-  if (userVersion !== 0) throw notOurs(file, `it has a user_version, ${userVersion}, and no tables`)
-}
-
-function refuseNewer(file: string, found: number, supported: number): void {
-  if (found > supported) throw newerError(file, { found, supported })
+  const schema = schemaText(handle, header) + startOfWal(file)
+  refuseForeignSchema(file, schema)
+  if (schema !== '' || userVersion === 0) return
+  throw notOurs(file, `it has a user_version, ${userVersion}, and no tables`)
 }
 
 /** Of a database that is open: whether Tenure made it, in this release or an older one. */
@@ -87,18 +92,43 @@ export function isTenureStore(database: SqliteDatabase): boolean {
   return own.get(OUR_COLUMN) !== undefined
 }
 
-/** Throws unless there is nothing in the schema, or what an older release has made. */
-export function refuseForeignSchema(file: string, schema: string, ours: OurTables): void {
-  if (schema !== '' && !isOlderRelease(schema, ours)) throw foreignTables(file, schema)
+/** The table that is made first, as it stands in the schema. */
+const FIRST_TABLE = MIGRATION_TABLE.trim().replace('IF NOT EXISTS ', '')
+
+/** Throws unless there is nothing in the schema, or what an older release has made, if only its very first table. */
+function refuseForeignSchema(file: string, schema: string): void {
+  const isOnlyTable = schema.includes(FIRST_TABLE) && tablesIn(schema).length === 1
+  if (schema === '' || schema.includes(OUR_COLUMN) || isOnlyTable) return
+  throw foreignTables(file, schema)
 }
 
-/** Also one that was cut short after its very first table. */
-function isOlderRelease(schema: string, { firstTable }: OurTables): boolean {
-  return schema.includes(OUR_COLUMN) || (schema.includes(firstTable) && onlyTable(schema))
+/**
+ * Marks a file that is to be made or brought up to date as ours; to be called before the database gets its WAL, so that
+ * the mark is in the file itself. What the file's bytes did not tell, because another program has written to it since they
+ * were read, is noticed here, under the write lock and before anything is written.
+ */
+export function claimFile(database: SqliteDatabase, file: string): void {
+  if (versionOf(database, file) === SCHEMA_VERSION) return
+  database.exec('BEGIN IMMEDIATE')
+  try {
+    if (database.pragma('application_id', { simple: true }) !== APPLICATION_ID) {
+      refuseForeignSchema(file, schemaOf(database))
+      database.pragma(`application_id = ${APPLICATION_ID}`)
+      database.exec(MIGRATION_TABLE)
+    }
+    database.exec('COMMIT')
+  } catch (error) {
+    if (database.inTransaction) database.exec('ROLLBACK')
+    throw error
+  }
 }
 
-function onlyTable(schema: string): boolean {
-  return new Set(tablesIn(schema)).size === 1
+function schemaOf(database: SqliteDatabase): string {
+  const rows = database
+    .prepare(`SELECT sql FROM sqlite_master WHERE sql IS NOT NULL`)
+    .raw()
+    .all() as (readonly [string])[]
+  return rows.map(([sql]) => sql).join('\n')
 }
 
 function tablesIn(schema: string): readonly string[] {
@@ -110,14 +140,8 @@ function foreignTables(file: string, schema: string): LeaseError {
   const isSeed = SEED_LEASE_COLUMNS.every((column) => schema.includes(column))
   if (isSeed && tables.includes('leases')) {
     const take = `"tenure import seed-c ${file} --store sqlite:NEW" takes its leases over into a new file`
-    return notOurs(
-      file,
-      `it is a database of the file-leasing design that Tenure follows; ${take}`,
-      {
-        tables,
-        takeOver: 'seed-c',
-      },
-    )
+    const what = 'it is a database of the file-leasing design that Tenure follows'
+    return notOurs(file, `${what}; ${take}`, { tables, takeOver: 'seed-c' })
   }
   const names = tables.slice(0, 3).join(', ')
   return notOurs(file, `it holds tables of another program: ${names}`, {

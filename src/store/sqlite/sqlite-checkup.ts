@@ -11,7 +11,7 @@ import { parseSettingKey, parseSettingValue, SETTING_SCOPES } from '../../core/s
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import { tryWake } from '../wake-trial.ts'
 import type { SqliteDatabase, SqliteRow } from '../../drivers/sqlite-driver.ts'
-import { wordOf } from './sqlite-event-columns.ts'
+import { wordOf } from './sqlite-columns.ts'
 import { WakeFiles } from './sqlite-wake.ts'
 
 interface ColumnRule {
@@ -123,14 +123,14 @@ function settingProblem(key: unknown, value: unknown, scope: unknown): string | 
 /** As a waiting session listens, and as another process that commits touches its file. */
 export function tryWakeFiles(databasePath: string): Promise<string> {
   const session = systemRuntime.uuid()
-  const listening = new WakeFiles(databasePath, systemRuntime)
-  const sending = new WakeFiles(databasePath, systemRuntime)
+  const files = { databasePath, runtime: systemRuntime }
+  const [listening, sending] = [new WakeFiles(files), new WakeFiles(files)]
   return tryWake({
     runtime: systemRuntime,
     listen: async (heard) => {
       listening.tryToListen(session, heard)
       return () => listening.close()
     },
-    send: async () => sending.touch(session, systemRuntime.wallMs()),
+    send: async () => sending.touch(session),
   })
 }

@@ -17,11 +17,9 @@ import {
   type SqliteDatabase,
 } from '../../drivers/sqlite-driver.ts'
 import {
-  claimFile,
   createNamespace,
   isPlainlyOurs,
   notOurs,
-  OUR_TABLES,
   SCHEMA_VERSION,
   versionOf,
 } from './sqlite-schema.ts'
@@ -61,7 +59,7 @@ export async function connect(options: SqliteStoreOptions): Promise<SqliteConnec
     runtime: options.runtime ?? systemRuntime,
     url: `sqlite:${options.path}`,
   }
-  const { runtime, ticks, namespace } = settled
+  const { runtime, ticks, namespace, url } = settled
   const { domain: known } = ticks
   const Driver = await loadSqlite()
   // Hardly any platform needs it, so hardly any start-up should pay for it.
@@ -74,20 +72,15 @@ export async function connect(options: SqliteStoreOptions): Promise<SqliteConnec
   return retryWhileBusy(settled, () => {
     let database: SqliteDatabase | null = null
     try {
-      origin?.refuseForeignFile(options.path, OUR_TABLES)
+      origin?.refuseForeignFile(options.path)
       makeFile(options.path)
       database = new Driver(options.path, { timeout: 0 })
-      if (origin !== null) claimFile(database, options.path, origin.refuseForeignSchema)
+      origin?.claimFile(database, options.path)
       configureConnection(database, settled.synchronous)
       if (versionOf(database, options.path) !== SCHEMA_VERSION) {
         if (migrations === null) throw notOurs(options.path, TABLES_MISSING)
         const isForced = options.convert === 'force'
-        migrations.migrate(database, {
-          wallMs: runtime.wallMs(),
-          ticks,
-          isForced,
-          url: settled.url,
-        })
+        migrations.migrate(database, { wallMs: runtime.wallMs(), ticks, isForced, url })
       }
       createNamespace(database, namespace, runtime.wallMs())
       const domain = elect({ database, ticks, uuid: () => runtime.uuid() })

@@ -14,9 +14,16 @@ import {
   type SqliteRow,
   type SqliteStatement,
 } from '../../drivers/sqlite-driver.ts'
-import { entryValues, idOf, INSERT_ENTRY, sequenceOf, type RowNames } from './sqlite-columns.ts'
-import { eventValues, insertEvents } from './sqlite-event-columns.ts'
-import { HistoryRuns } from './sqlite-history-runs.ts'
+import { HistoryIndex } from './history-index.ts'
+import {
+  entryValues,
+  eventValues,
+  idOf,
+  INSERT_ENTRY,
+  INSERT_EVENT,
+  sequenceOf,
+  type RowNames,
+} from './sqlite-columns.ts'
 import { eventOf as oldEventOf, OLD_EVENT_COLUMNS } from './sqlite-old-events.ts'
 import { entryOf as oldEntryOf, OLD_ENTRY_COLUMNS } from './sqlite-old-rows.ts'
 
@@ -63,7 +70,7 @@ export function convertRows(database: SqliteDatabase): void {
     const names = namesOf(database, namespace as string, number as number)
     convertLive(database, names)
     convertEvents(database, names)
-    new HistoryRuns(new StatementCache(database), names).build(0, lastPosition as number)
+    new HistoryIndex(new StatementCache(database), names).build(0, lastPosition as number)
   }
 }
 
@@ -116,7 +123,7 @@ function convertLive(database: SqliteDatabase, names: RowNames): void {
 const BATCH = 5_000
 
 function convertEvents(database: SqliteDatabase, names: OldNames): void {
-  const insert = database.prepare(insertEvents(1))
+  const insert = database.prepare(INSERT_EVENT)
   const read = database
     .prepare(
       `SELECT ${OLD_EVENT_COLUMNS}, seq = (SELECT max(seq) FROM old_history AS later

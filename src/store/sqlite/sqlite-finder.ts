@@ -3,7 +3,7 @@
  * read together belongs together. Every question of the hot path is one look into one index of what is live.
  */
 import type { Entry, LeaseId } from '../../core/lease.ts'
-import { ancestorsOf, isTree, type Reach, type Resource } from '../../core/resource.ts'
+import { ancestorsOf, isTree, type Reach } from '../../core/resource.ts'
 import type { Now } from '../../core/time.ts'
 import type { EntryQuery } from '../../store-port/store.ts'
 import { Where, type SqliteRow, type StatementCache } from '../../drivers/sqlite-driver.ts'
@@ -34,15 +34,15 @@ export class SqliteFinder {
   readonly #statements: StatementCache
   readonly #state: SqliteState
 
-  constructor(statements: StatementCache, state: SqliteState) {
-    this.#statements = statements
+  constructor(state: SqliteState) {
+    this.#statements = state.statements
     this.#state = state
   }
 
   /** One more than the limit, if there is one; `next` goes on behind the limit. */
   find(query: EntryQuery, now: Now): FoundRows {
     if (query.overlapping !== undefined) {
-      return { entries: this.#overlapping(query.overlapping, query.limit + 1), next: null }
+      return { entries: this.overlapping(query.overlapping).slice(0, query.limit + 1), next: null }
     }
     const { entries, numbers } = this.live(query, now, query.limit + 1)
     const last = entries.length > query.limit ? numbers[query.limit - 1] : undefined
@@ -79,12 +79,6 @@ export class SqliteFinder {
     }
   }
 
-  #overlapping(reach: Reach, limit: number): readonly Entry[] {
-    const entries = new Map<LeaseId, Entry>()
-    this.collect(entries, reach, this.liveAt)
-    return [...entries.values()].slice(0, limit)
-  }
-
   /** Ticks of an earlier clock have always passed. Where no name narrows the question, it starts from the deadlines. */
   #addDeadline(where: Where, query: EntryQuery, now: Now): void {
     if (query.deadline === undefined) return
@@ -106,41 +100,23 @@ export class SqliteFinder {
     }
   }
 
-  /** Adds all that is live and touches the reach; `liveAt` tells what is live at a path itself. */
-  collect(
-    entries: Map<LeaseId, Entry>,
-    reach: Reach,
-    liveAt: (path: string) => Iterable<Entry>,
-  ): void {
-    const path = pathOf(reach.resource)
-    for (const entry of liveAt(path)) entries.set(entry.id, entry)
-    if (!isTree(reach.resource)) return
-    if (reach.extent === 'subtree') this.#add(entries, this.#below(path))
-    if (this.#statements.get(ANY_SUBTREE).get() === undefined) return
-    this.#add(entries, this.#above(reach.resource))
-  }
-
-  readonly liveAt = (path: string): readonly Entry[] => {
-    const rows = this.#statements.get(LIVE_AT).all(path, this.#state.namespace)
-    return rows.map((row) => entryOf(row as SqliteRow, this.#state))
-  }
-
-  #add(entries: Map<LeaseId, Entry>, rows: readonly unknown[]): void {
-    for (const row of rows) {
-      const entry = entryOf(row as SqliteRow, this.#state)
-      entries.set(entry.id, entry)
+  /** All that is live and touches the reach. */
+  overlapping({ resource, extent }: Reach): readonly Entry[] {
+    const path = pathOf(resource)
+    const rows = this.#rows(LIVE_AT, path)
+    if (isTree(resource)) {
+      // The names between `path/` and `path0`, `0` being next after `/`.
+      const stem = path === '/' ? '' : path
+      if (extent === 'subtree') rows.push(...this.#rows(BELOW, `${stem}/`, `${stem}0`))
+      if (this.#statements.get(ANY_SUBTREE).get() !== undefined) {
+        rows.push(...this.#rows(ABOVE, JSON.stringify(ancestorsOf(resource).map(pathOf))))
+      }
     }
+    return rows.map((row) => entryOf(row, this.#state))
   }
 
-  /** Everything live inside a directory: the names between `path/` and `path0`, `0` being next after `/`. */
-  #below(path: string): readonly unknown[] {
-    const stem = path === '/' ? '' : path
-    return this.#statements.get(BELOW).all(`${stem}/`, `${stem}0`, this.#state.namespace)
-  }
-
-  #above(resource: Resource): readonly unknown[] {
-    const ancestors = JSON.stringify(ancestorsOf(resource).map(pathOf))
-    return this.#statements.get(ABOVE).all(ancestors, this.#state.namespace)
+  #rows(sql: string, ...names: readonly string[]): SqliteRow[] {
+    return this.#statements.get(sql).all(...names, this.#state.namespace) as SqliteRow[]
   }
 }
 

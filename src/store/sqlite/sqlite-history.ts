@@ -1,20 +1,28 @@
 /**
- * Reads the ledger, inside the caller's transaction: events, and entries that have ended or are asked for by id. It stands
- * apart from the finder so that whoever asks for what is live need not load it. A question about one resource
- * or holder goes by the index of full runs, and through the events after them; any other in order of position.
+ * The ledger, inside the caller's transaction: it appends events, and reads events and entries that have ended or are asked
+ * for by id. It stands apart from the finder so that a command which asks for what is live does not load it. A question about
+ * one resource or holder goes by the index of full runs, and through the events after them; any other in order of position.
  */
 import type { Entry, LeaseId } from '../../core/lease.ts'
 import type { RecordedEvent } from '../../core/record.ts'
 import type { Now, Tick } from '../../core/time.ts'
 import { parseReached } from '../../store-port/position.ts'
 import type { EntryQuery, HistoryQuery, LedgerEntry } from '../../store-port/store.ts'
-import { RUN_EVENTS, type IndexName } from '../history-index.ts'
 import { matchesEntry, matchesEvent } from '../query-matching.ts'
 import type { SqliteRow, StatementCache } from '../../drivers/sqlite-driver.ts'
-import { keyOf, leaseNumberOf, numberOf, pathOf, sequenceOf } from './sqlite-columns.ts'
-import { EVENT_COLUMNS, eventOf } from './sqlite-event-columns.ts'
+import { conditionOf, HistoryIndex, RUN_EVENTS } from './history-index.ts'
+import {
+  EVENT_COLUMNS,
+  eventOf,
+  eventValues,
+  INSERT_EVENT,
+  keyOf,
+  leaseNumberOf,
+  numberOf,
+  pathOf,
+  sequenceOf,
+} from './sqlite-columns.ts'
 import type { FoundRows, SqliteFinder } from './sqlite-finder.ts'
-import { HistoryRuns } from './sqlite-history-runs.ts'
 import type { SqliteState } from './sqlite-state.ts'
 
 const LAST_OF_LEASE = `SELECT ${EVENT_COLUMNS} FROM lease_history
@@ -22,6 +30,7 @@ const LAST_OF_LEASE = `SELECT ${EVENT_COLUMNS} FROM lease_history
 const ALL_OF_LEASE = `SELECT ${EVENT_COLUMNS} FROM lease_history
   WHERE lease_number = ? AND lease_id = ?`
 const BETWEEN = `SELECT ${EVENT_COLUMNS} FROM lease_history WHERE seq BETWEEN ? AND ?`
+const OLDEST = 'SELECT min(seq) FROM lease_history WHERE seq BETWEEN ? AND ?'
 const AT = `SELECT ${EVENT_COLUMNS} FROM lease_history WHERE seq = ?`
 
 /** No question about what has ended depends on the time. */
@@ -40,23 +49,39 @@ interface Row extends RecordedEvent {
   readonly position: number
 }
 
-export interface SqliteHistoryOptions {
-  readonly statements: StatementCache
-  readonly state: SqliteState
-  readonly finder: SqliteFinder
-}
-
 export class SqliteHistory {
-  readonly runs: HistoryRuns
+  readonly #index: HistoryIndex
   readonly #statements: StatementCache
   readonly #state: SqliteState
   readonly #finder: SqliteFinder
 
-  constructor({ statements, state, finder }: SqliteHistoryOptions) {
-    this.runs = new HistoryRuns(statements, state)
-    this.#statements = statements
+  constructor(state: SqliteState, finder: SqliteFinder) {
+    this.#index = new HistoryIndex(state.statements, state)
+    this.#statements = state.statements
     this.#state = state
     this.#finder = finder
+  }
+
+  /** Adds an event at the next position. `domain` is the clock by which it was decided. */
+  append(recorded: RecordedEvent, domain: string): void {
+    const last = this.#state.lastSequence
+    this.#state.lastSequence += 1
+    const sequence = sequenceOf(last + 1, this.#state)
+    const values = eventValues(recorded, { sequence, domain }, this.#state)
+    this.#statements.run(INSERT_EVENT, ...values)
+    this.#index.build(last, last + 1)
+  }
+
+  /** Forgets the index of what was pruned. */
+  tidy(): void {
+    const [first, last] = [
+      sequenceOf(0, this.#state),
+      sequenceOf(this.#state.lastSequence, this.#state),
+    ]
+    const [oldest] = this.#statements.get(OLDEST).get(first, last) as SqliteRow
+    this.#index.removeBefore(
+      oldest === null ? this.#state.lastSequence : numberOf(oldest as number),
+    )
   }
 
   read(query: HistoryQuery): readonly LedgerEntry[] {
@@ -151,14 +176,10 @@ export class SqliteHistory {
     return { from: given === null ? 0 : given + 1, to: last, descending: false }
   }
 
-  #candidates(query: HistoryQuery, range: Range): Iterable<Row> {
-    if (query.leaseId !== undefined) return this.#ofLease(query.leaseId, range)
-    const { resource, holder } = query
-    if (resource !== undefined) {
-      return this.#named({ kind: 'resource', resource: pathOf(resource), ended: false }, range)
-    }
-    if (holder !== undefined) return this.#named({ kind: 'holder', holder, ended: false }, range)
-    return this.#inOrder(range)
+  #candidates({ leaseId, resource, holder }: HistoryQuery, range: Range): Iterable<Row> {
+    if (leaseId !== undefined) return this.#ofLease(leaseId, range)
+    if (resource !== undefined) return this.#named(`r${pathOf(resource)}`, range)
+    return holder === undefined ? this.#inOrder(range) : this.#named(`h${holder}`, range)
   }
 
   #ofLease(id: LeaseId, { from, to, descending }: Range): readonly Row[] {
@@ -172,15 +193,16 @@ export class SqliteHistory {
     return descending ? inRange.toReversed() : inRange
   }
 
-  *#named(name: IndexName, range: Range): Generator<Row> {
+  *#named(name: string, range: Range): Generator<Row> {
     const { from, to, descending } = range
-    const tail = this.runs.tailFrom(this.#state.lastSequence)
+    // The first event that no run covers.
+    const tail = Math.floor((this.#state.lastSequence + 1) / RUN_EVENTS) * RUN_EVENTS
     const inTail = { from: Math.max(from, tail), to, descending }
     if (descending && to >= tail) yield* this.#inOrder(inTail, name)
     const first = Math.floor(from / RUN_EVENTS)
     const last = Math.floor(Math.min(to, tail - 1) / RUN_EVENTS)
     for (let step = 0; step <= last - first; step += 1) {
-      const positions = this.runs.search(descending ? last - step : first + step, name)
+      const positions = this.#index.search(descending ? last - step : first + step, name)
       for (const position of descending ? positions.toReversed() : positions) {
         if (position < from || position > to) continue
         const row = this.#statements.get(AT).get(sequenceOf(position, this.#state))
@@ -191,9 +213,9 @@ export class SqliteHistory {
   }
 
   /** Only what has the name, if there is one: SQLite passes over a row in a tenth of the time that reading it takes. */
-  *#inOrder({ from, to, descending }: Range, name: IndexName | null = null): Generator<Row> {
-    const [condition, ...values] = name === null ? [''] : conditionOf(name)
-    const sql = `${BETWEEN}${condition} ORDER BY seq${descending ? ' DESC' : ''} LIMIT ?`
+  *#inOrder({ from, to, descending }: Range, name: string | null = null): Generator<Row> {
+    const [condition, ...values] = name === null ? ['true'] : conditionOf(name)
+    const sql = `${BETWEEN} AND ${condition} ORDER BY seq${descending ? ' DESC' : ''} LIMIT ?`
     const statement = this.#statements.get(sql)
     let [low, high] = [from, to]
     while (low <= high) {
@@ -213,18 +235,10 @@ export class SqliteHistory {
   }
 }
 
-function conditionOf(name: IndexName): readonly [sql: string, ...values: string[]] {
-  if (name.kind === 'state') return [' AND ended_at IS NOT NULL']
-  const ended = name.ended ? ' AND ended_at IS NOT NULL' : ''
-  return name.kind === 'resource'
-    ? [` AND file_path = ?${ended}`, name.resource]
-    : [` AND agent_id = ?${ended}`, name.holder]
-}
-
-/** What narrows a question about ended entries most; null if nothing does. */
-function endedName({ resource, holder, states }: EntryQuery): IndexName | null {
-  if (resource !== undefined) return { kind: 'resource', resource: pathOf(resource), ended: true }
-  if (holder !== undefined) return { kind: 'holder', holder, ended: true }
+/** What narrows a question about ended entries most, as a name in the index; null if nothing does. */
+function endedName({ resource, holder, states }: EntryQuery): string | null {
+  if (resource !== undefined) return `R${pathOf(resource)}`
+  if (holder !== undefined) return `H${holder}`
   const [state, ...others] = states ?? []
-  return state === undefined || others.length > 0 ? null : { kind: 'state', state }
+  return state === undefined || others.length > 0 ? null : `s${state}`
 }

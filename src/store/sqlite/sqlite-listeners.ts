@@ -1,7 +1,6 @@
 /**
- * Who wants to hear of commits: waiting sessions and watchers, of this process directly, of others through wake files
- * and the watch directory and, as a safety net, by a glance at `data_version`, which moves when another connection has
- * committed.
+ * Who wants to hear of commits: waiting sessions and followers of the ledger, of this process directly, of others through
+ * wake files and, as a safety net, by a glance at `data_version`, which moves when another connection has committed.
  */
 import type { Wake } from '../../core/realm.ts'
 import { RepeatedFault } from '../../runtime/diagnostics.ts'
@@ -10,8 +9,7 @@ import { setImmediate } from '../../runtime/system-runtime.ts'
 import type { Unsubscribe } from '../../store-port/store.ts'
 import type { SqliteDatabase } from '../../drivers/sqlite-driver.ts'
 import { Subscribers, type WakeListener } from '../subscribers.ts'
-import { WakeFiles } from './sqlite-wake.ts'
-import { WatchDirectory } from './sqlite-watch.ts'
+import { FOLLOWERS, WakeFiles } from './sqlite-wake.ts'
 
 export interface SqliteListenersOptions {
   readonly databasePath: string
@@ -19,15 +17,16 @@ export interface SqliteListenersOptions {
   readonly runtime: Runtime
 }
 
-/** Hardly ever needed, except by watchers that nobody can call because no directory can be made or watched. */
+/** Hardly ever needed, except by followers that nobody can call because no file can be made or watched. */
 const POLL_MS = 500
 const DEAF_POLL_MS = 50
+const LISTEN_RETRY_MS_MAX = 30_000
 
 export class SqliteListeners {
   readonly #database: SqliteDatabase
   readonly #runtime: Runtime
   readonly #wakeFiles: WakeFiles
-  readonly #watchDirectory: WatchDirectory
+  readonly #followFile: WakeFiles
   readonly #subscribers = new Subscribers()
   readonly #polling: RepeatedFault
   #poll: Timer | null = null
@@ -36,12 +35,14 @@ export class SqliteListeners {
   /** The `data_version` at the last call by a process that commits. */
   #calledVersion: unknown = null
   #isNotifying = false
+  /** Not before this is another try to hear of the ledger worth it. */
+  #followAtMs = -Infinity
 
   constructor({ databasePath, database, runtime }: SqliteListenersOptions) {
     this.#database = database
     this.#runtime = runtime
-    this.#wakeFiles = new WakeFiles(databasePath, runtime)
-    this.#watchDirectory = new WatchDirectory(databasePath, runtime)
+    this.#wakeFiles = new WakeFiles({ databasePath, runtime })
+    this.#followFile = new WakeFiles({ databasePath, runtime, source: 'store/sqlite/watch' })
     this.#polling = new RepeatedFault('store/sqlite/poll', runtime)
   }
 
@@ -61,19 +62,23 @@ export class SqliteListeners {
 
   follow(listener: () => void): Unsubscribe {
     const leave = this.#subscribers.follow(listener)
-    this.#joinWatchers()
+    this.#hearLedger()
     this.#watchDatabase()
     return () => {
       leave()
-      if (!this.#subscribers.hasFollowers) this.#watchDirectory.leave(this.#runtime.wallMs())
+      if (!this.#subscribers.hasFollowers) this.#followFile.close()
       this.#restIfIdle()
     }
   }
 
-  /** What is committed before the directory is joined is found because a watcher reads before it first waits. */
-  #joinWatchers(): void {
-    if (!this.#watchDirectory.isJoined) this.#calledVersion = this.#readDataVersion()
-    this.#watchDirectory.join(this.#runtime.wallMs(), () => this.#onCall())
+  /** What is committed before it is heard is found because a follower reads before it first waits. */
+  #hearLedger(): void {
+    const nowMs = this.#runtime.monotonicMs()
+    if (this.#followFile.hears(FOLLOWERS) || nowMs < this.#followAtMs) return
+    this.#calledVersion = this.#readDataVersion()
+    this.#followFile.listen(FOLLOWERS, () => this.#onCall())
+    const pauseMs = DEAF_POLL_MS * 2 ** Math.min(this.#followFile.failures, 10)
+    this.#followAtMs = nowMs + Math.min(LISTEN_RETRY_MS_MAX, pauseMs)
   }
 
   /** A call by this very process is heard here as well; it has told its followers already, and `data_version` stands. */
@@ -98,22 +103,22 @@ export class SqliteListeners {
   announce(wakes: readonly Wake[]): void {
     for (const { session, leaseId } of wakes) {
       if (this.#subscribers.has(session)) this.#subscribers.wake(session, { leaseIds: [leaseId] })
-      else this.#wakeFiles.touch(session, this.#runtime.wallMs())
+      else this.#wakeFiles.touch(session)
     }
     this.#notifyFollowersSoon()
-    this.#watchDirectory.call(this.#runtime.wallMs())
+    this.#followFile.touch(FOLLOWERS)
   }
 
   removeStale(): void {
-    this.#wakeFiles.removeStale(this.#runtime.wallMs())
-    this.#watchDirectory.removeSilent(this.#runtime.wallMs())
+    this.#wakeFiles.removeStale()
+    if (!this.#subscribers.hasFollowers) this.#followFile.silence(FOLLOWERS)
   }
 
   close(): void {
     this.#subscribers.clear()
     this.#restIfIdle()
     this.#wakeFiles.close()
-    this.#watchDirectory.leave(this.#runtime.wallMs())
+    this.#followFile.close()
   }
 
   #watchDatabase(): void {
@@ -138,15 +143,12 @@ export class SqliteListeners {
     }
     this.#poll = null
     if (this.#subscribers.isEmpty) return
-    if (this.#subscribers.hasFollowers) {
-      this.#watchDirectory.stay(this.#runtime.wallMs())
-      this.#joinWatchers()
-    }
+    if (this.#subscribers.hasFollowers) this.#hearLedger()
     this.#arm(this.#delayMs)
   }
 
   get #delayMs(): number {
-    const isDeaf = this.#subscribers.hasFollowers && !this.#watchDirectory.isJoined
+    const isDeaf = this.#subscribers.hasFollowers && !this.#followFile.hears(FOLLOWERS)
     return isDeaf ? DEAF_POLL_MS : POLL_MS
   }
 

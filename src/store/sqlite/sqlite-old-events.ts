@@ -17,7 +17,7 @@ import type { Extent, Mode } from '../../core/resource.ts'
 import type { Tick } from '../../core/time.ts'
 import type { SqliteRow } from '../../drivers/sqlite-driver.ts'
 import { idOf, resourceOf, type RowNames } from './sqlite-columns.ts'
-import { typeOf } from './sqlite-event-columns.ts'
+import { typeOf } from './sqlite-columns.ts'
 import { tickFrom, type TickValues } from './sqlite-old-rows.ts'
 
 export const OLD_EVENT_COLUMNS: string = `id, lease_id, agent_id, file_path, event_type, status_before, status_after, renewal_count,

@@ -31,7 +31,6 @@ import { SqliteState } from './sqlite-state.ts'
 
 export class SqliteQuestions implements StoreQuestions {
   readonly description: StoreDescription
-  readonly statements: StatementCache
   readonly state: SqliteState
   readonly finder: SqliteFinder
   readonly #connection: SqliteConnection
@@ -45,11 +44,8 @@ export class SqliteQuestions implements StoreQuestions {
   constructor(connection: SqliteConnection) {
     const { database, url, synchronous } = connection
     this.#connection = connection
-    this.statements = new StatementCache(database)
-    const { statements } = this
-    const { namespace, path } = connection
-    this.state = new SqliteState({ statements, namespace, path })
-    this.finder = new SqliteFinder(this.statements, this.state)
+    this.state = new SqliteState(new StatementCache(database), connection)
+    this.finder = new SqliteFinder(this.state)
     this.state.load()
     this.description = {
       url,
@@ -81,9 +77,8 @@ export class SqliteQuestions implements StoreQuestions {
   }
 
   async refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
-    const { SqliteRefusals } = await import('./sqlite-refusals.ts')
-    const table = new SqliteRefusals(this.#connection.database, this.state.namespace)
-    return this.read(() => table.find(query))
+    const { readRefusals } = await import('./sqlite-refusals.ts')
+    return this.read(() => readRefusals(this.state, query))
   }
 
   settings(): Promise<readonly SettingRow[]> {
@@ -94,8 +89,7 @@ export class SqliteQuestions implements StoreQuestions {
     if (this.#ledger !== null) return this.#ledger
     const { SqliteHistory: History } = await import('./sqlite-history.ts')
     if (this.#refusing) throw closedError()
-    const { statements, state, finder } = this
-    this.#ledger ??= new History({ statements, state, finder })
+    this.#ledger ??= new History(this.state, this.finder)
     return this.#ledger
   }
 

@@ -2,9 +2,10 @@
 import { REFUSALS_MAX } from '../../core/limits.ts'
 import type { RecordBody } from '../../core/record.ts'
 import { refusalOf, refusalRow, type CountedRefusal } from '../../core/refusal.ts'
-import { Where, type SqliteDatabase, type SqliteRow } from '../../drivers/sqlite-driver.ts'
+import { Where, type SqliteRow } from '../../drivers/sqlite-driver.ts'
 import type { RefusalQuery } from '../../store-port/store.ts'
 import { pathOf, resourceOf } from './sqlite-columns.ts'
+import type { SqliteState } from './sqlite-state.ts'
 
 const COUNT = `INSERT INTO refusals
   (namespace, file_path, agent_id, reason, count, last_at, lease_id, detail)
@@ -18,42 +19,34 @@ const COUNT = `INSERT INTO refusals
 const MAKE_ROOM = `DELETE FROM refusals WHERE id IN (
   SELECT id FROM refusals WHERE namespace = ? ORDER BY last_at DESC LIMIT -1 OFFSET ?)`
 
-export class SqliteRefusals {
-  readonly #database: SqliteDatabase
-  readonly #namespace: string
-
-  constructor(database: SqliteDatabase, namespace: string) {
-    this.#database = database
-    this.#namespace = namespace
+export function writeRefusals(
+  { statements, namespace }: SqliteState,
+  refusals: readonly CountedRefusal[],
+): void {
+  for (const { resource, holder, reason, count, ...last } of refusals.map(refusalRow)) {
+    const key = [namespace, pathOf(resource), holder, reason]
+    statements.run(COUNT, ...key, count, last.lastAtMs, last.leaseId, JSON.stringify(last.detail))
   }
+  statements.run(MAKE_ROOM, namespace, REFUSALS_MAX)
+}
 
-  count(refusals: readonly CountedRefusal[]): void {
-    const add = this.#database.prepare(COUNT)
-    for (const { resource, holder, reason, count, ...last } of refusals.map(refusalRow)) {
-      const key = [this.#namespace, pathOf(resource), holder, reason]
-      add.run(...key, count, last.lastAtMs, last.leaseId, JSON.stringify(last.detail))
-    }
-    this.#database.prepare(MAKE_ROOM).run(this.#namespace, REFUSALS_MAX)
-  }
-
-  find(query: RefusalQuery): readonly CountedRefusal[] {
-    const { leaseId, resource, holder, fromMs, toMs, newestFirst, limit } = query
-    const where = new Where('namespace = ?', [this.#namespace])
-    if (leaseId !== undefined) where.and('lease_id = ?', leaseId)
-    if (resource !== undefined) where.and('file_path = ?', pathOf(resource))
-    if (holder !== undefined) where.and('agent_id = ?', holder)
-    if (fromMs !== undefined) where.and('last_at >= ?', fromMs)
-    if (toMs !== undefined) where.and('last_at <= ?', toMs)
-    const order = newestFirst === true ? 'DESC' : 'ASC'
-    const text = `SELECT file_path, agent_id, reason, count, last_at, lease_id, detail FROM refusals
-      WHERE ${where.sql}
-      ORDER BY last_at ${order}, lease_id ${order}, reason ${order}, agent_id ${order} LIMIT ?`
-    const rows = this.#database
-      .prepare(text)
-      .raw()
-      .all(...where.values, limit) as SqliteRow[]
-    return rows.map(countedOf)
-  }
+export function readRefusals(
+  { statements, namespace }: SqliteState,
+  query: RefusalQuery,
+): readonly CountedRefusal[] {
+  const { leaseId, resource, holder, fromMs, toMs, newestFirst, limit } = query
+  const where = new Where('namespace = ?', [namespace])
+  if (leaseId !== undefined) where.and('lease_id = ?', leaseId)
+  if (resource !== undefined) where.and('file_path = ?', pathOf(resource))
+  if (holder !== undefined) where.and('agent_id = ?', holder)
+  if (fromMs !== undefined) where.and('last_at >= ?', fromMs)
+  if (toMs !== undefined) where.and('last_at <= ?', toMs)
+  const order = newestFirst === true ? 'DESC' : 'ASC'
+  const text = `SELECT file_path, agent_id, reason, count, last_at, lease_id, detail FROM refusals
+    WHERE ${where.sql}
+    ORDER BY last_at ${order}, lease_id ${order}, reason ${order}, agent_id ${order} LIMIT ?`
+  const rows = statements.get(text).all(...where.values, limit) as SqliteRow[]
+  return rows.map(countedOf)
 }
 
 function countedOf(row: SqliteRow): CountedRefusal {

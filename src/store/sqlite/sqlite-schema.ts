@@ -24,19 +24,6 @@ CREATE TABLE IF NOT EXISTS migrations (
 /** "Tenu" */
 export const APPLICATION_ID = 0x54_65_6e_75
 
-export interface OurTables {
-  /** The newest version of the tables that this program knows. */
-  readonly version: number
-  /** The table that is made first, as it stands in the schema. */
-  readonly firstTable: string
-}
-
-/** What a file of ours is recognised by. */
-export const OUR_TABLES: OurTables = {
-  version: SCHEMA_VERSION,
-  firstTable: MIGRATION_TABLE.trim().replace('IF NOT EXISTS ', ''),
-}
-
 const HEADER_BYTES = 100
 
 /** Whether the header of a file has our mark, and the present version of the tables. */
@@ -58,48 +45,8 @@ export function isPlainlyOurs(file: string): boolean {
   }
 }
 
-/**
- * Marks a file that is to be made or brought up to date as ours; to be called before the database gets its WAL, so that
- * the mark is in the file itself. What the file's bytes did not tell, because another program has written to it since they
- * were read, is noticed here, under the write lock and before anything is written.
- */
-export function claimFile(
-  database: SqliteDatabase,
-  file: string,
-  refuseForeignSchema: RefuseForeignSchema,
-): void {
-  if (versionOf(database, file) === SCHEMA_VERSION) return
-  database.exec('BEGIN IMMEDIATE')
-  try {
-    if (database.pragma('application_id', { simple: true }) !== APPLICATION_ID) {
-      refuseForeignSchema(file, schemaOf(database), OUR_TABLES)
-      database.pragma(`application_id = ${APPLICATION_ID}`)
-      database.exec(MIGRATION_TABLE)
-    }
-    database.exec('COMMIT')
-  } catch (error) {
-    if (database.inTransaction) database.exec('ROLLBACK')
-    throw error
-  }
-}
-
-/** Throws unless there is nothing in the schema, or what an older release has made. */
-export type RefuseForeignSchema = (file: string, schema: string, ours: OurTables) => void
-
-function schemaOf(database: SqliteDatabase): string {
-  const rows = database
-    .prepare(`SELECT sql FROM sqlite_master WHERE sql IS NOT NULL`)
-    .raw()
-    .all() as (readonly [string])[]
-  return rows.map(([sql]) => sql).join('\n')
-}
-
-export interface VersionGap {
-  readonly found: number
-  readonly supported: number
-}
-
-export function newerError(file: string, { found, supported }: VersionGap): LeaseError {
+export function newerError(file: string, found: number): LeaseError {
+  const supported = SCHEMA_VERSION
   return notOurs(
     file,
     `schema version must be at most ${supported} for this version of Tenure, got ${found}`,
@@ -129,7 +76,7 @@ export function versionOf(database: SqliteDatabase, file: string): number {
     .raw()
     .all() as (readonly [number])[]
   const newest = rows.at(-1)?.[0] ?? 0
-  if (newest > SCHEMA_VERSION) throw newerError(file, { found: newest, supported: SCHEMA_VERSION })
+  if (newest > SCHEMA_VERSION) throw newerError(file, newest)
   return rows.findIndex(([version], index) => version !== index + 1) === -1 ? rows.length : 0
 }
 

@@ -34,22 +34,15 @@ const ADD_DOMAIN = 'INSERT OR IGNORE INTO clock_domains VALUES (?, ?, ?, ?, ?)'
 const READ_SETTINGS = `SELECT config_key, config_value, scope, resource_id, updated_at = created_at
   FROM lease_configs WHERE namespace = ? ORDER BY rowid`
 
-export interface SqliteStateOptions {
-  readonly statements: StatementCache
-  readonly namespace: string
-  readonly path: string
-}
-
 export class SqliteState implements RowNames {
   readonly namespace: string
   namespaceNumber = 0
   readonly #file: string
-  readonly #statements: StatementCache
+  readonly statements: StatementCache
   readonly #domains = new Map<number, Domain>()
   /** Another object whenever one of them may differ. */
   settingRows: readonly SettingRow[] = []
   #configRevision = -1
-  #clockBefore: ClockState | null = null
   #lastDomain = ''
   #lastGeneration = 0
 
@@ -61,10 +54,13 @@ export class SqliteState implements RowNames {
   /** Whether this transaction is the first in a clock domain; that must be committed even if nothing else happens. */
   metDomain = false
 
-  constructor({ statements, namespace, path }: SqliteStateOptions) {
+  constructor(
+    statements: StatementCache,
+    { namespace, path }: { readonly namespace: string; readonly path: string },
+  ) {
     this.namespace = namespace
     this.#file = path
-    this.#statements = statements
+    this.statements = statements
   }
 
   /**
@@ -72,12 +68,9 @@ export class SqliteState implements RowNames {
    * converted meanwhile.
    */
   load(): void {
-    const [version] = this.#statements.get(READ_VERSION).get() as readonly [number]
-    if (version !== SCHEMA_VERSION) {
-      throw newerError(this.#file, { found: version, supported: SCHEMA_VERSION })
-    }
-    const row = this.#statements.get(READ_STATE).get(this.namespace) as
-      readonly number[] | undefined
+    const [version] = this.statements.get(READ_VERSION).get() as readonly [number]
+    if (version !== SCHEMA_VERSION) throw newerError(this.#file, version)
+    const row = this.statements.get(READ_STATE).get(this.namespace) as readonly number[] | undefined
     if (row === undefined) throw new Error(`namespace ${this.namespace} has no counters`)
     const [lastFence = 0, lastSequence = 0, generation = 0, lastUs = 0, lastWallMs = 0] = row
     this.metDomain = false
@@ -87,19 +80,7 @@ export class SqliteState implements RowNames {
     this.lastFence = lastFence
     this.lastSequence = lastSequence
     this.clock = generation === 0 ? null : this.#clockOf({ generation, lastUs, lastWallMs })
-    this.#clockBefore = this.clock
     if (row[5] !== this.#configRevision) this.#loadSettings(row[5] ?? 0)
-  }
-
-  /** For a transaction before which nobody else has committed: what is known is what was read, and written since. */
-  goOn(): void {
-    this.metDomain = false
-    this.#clockBefore = this.clock
-  }
-
-  /** Decisions of which nothing is committed leave the clock where it was. */
-  goBack(): void {
-    this.clock = this.#clockBefore
   }
 
   /** A store that has only been configured has no clock yet, and nothing to count. */
@@ -110,7 +91,7 @@ export class SqliteState implements RowNames {
     const counters = [this.lastFence, this.lastSequence, generation, lastUs, lastWallMs]
     this.pruneClock ??= { readingMs: lastWallMs, believedMs: lastWallMs }
     const { readingMs, believedMs } = this.pruneClock
-    this.#statements.run(WRITE_STATE, ...counters, readingMs, believedMs, this.namespace)
+    this.statements.run(WRITE_STATE, ...counters, readingMs, believedMs, this.namespace)
   }
 
   /** Forgets what a transaction that was rolled back may have brought in. */
@@ -158,15 +139,15 @@ export class SqliteState implements RowNames {
   #generationOf(domain: string): number {
     const generation = this.ownGenerationOf(domain)
     if (this.#domains.get(generation)?.name === domain) return generation
-    const own = this.#statements.get(READ_DOMAIN).get(this.namespace, generation) as
+    const own = this.statements.get(READ_DOMAIN).get(this.namespace, generation) as
       SqliteRow | undefined
     if (own !== undefined && domainName(own[0] as string, generation) === domain) return generation
-    const foreign = this.#statements.get(FIND_FOREIGN).get(this.namespace, domain) as
+    const foreign = this.statements.get(FIND_FOREIGN).get(this.namespace, domain) as
       SqliteRow | undefined
     if (foreign !== undefined) return foreign[0] as number
-    const [lowest] = this.#statements.get(LOWEST_DOMAIN).get(this.namespace) as SqliteRow
+    const [lowest] = this.statements.get(LOWEST_DOMAIN).get(this.namespace) as SqliteRow
     const next = Math.min(0, (lowest as number | null) ?? 0) - 1
-    this.#statements.run(ADD_DOMAIN, this.namespace, next, domain, 0, 0)
+    this.statements.run(ADD_DOMAIN, this.namespace, next, domain, 0, 0)
     return next
   }
 
@@ -179,7 +160,7 @@ export class SqliteState implements RowNames {
   #domain(generation: number): Domain {
     const known = this.#domains.get(generation)
     if (known !== undefined) return known
-    const row = this.#statements.get(READ_DOMAIN).get(this.namespace, generation) as
+    const row = this.statements.get(READ_DOMAIN).get(this.namespace, generation) as
       SqliteRow | undefined
     if (row === undefined) throw new Error(`clock ${generation} was never written down`)
     const base = row[0] as string
@@ -191,12 +172,12 @@ export class SqliteState implements RowNames {
 
   #meetDomain(clock: ClockState): void {
     const { generation, base, domain, sinceUs, lastWallMs } = clock
-    this.#statements.run(ADD_DOMAIN, this.namespace, generation, base, sinceUs, lastWallMs)
+    this.statements.run(ADD_DOMAIN, this.namespace, generation, base, sinceUs, lastWallMs)
     this.#domains.set(generation, { name: domain, base, sinceUs })
   }
 
   #loadSettings(revision: number): void {
-    const rows = this.#statements.get(READ_SETTINGS).all(this.namespace) as SqliteRow[]
+    const rows = this.statements.get(READ_SETTINGS).all(this.namespace) as SqliteRow[]
     this.settingRows = rows.flatMap(settingOf)
     this.#configRevision = revision
   }

@@ -31,7 +31,6 @@ import type {
   WakeSignal,
 } from '../../store-port/store.ts'
 import { nowOf } from '../embedded-clock.ts'
-import { PendingEvents } from './pending-events.ts'
 import {
   isBusy,
   sqliteError,
@@ -48,62 +47,20 @@ import {
 import { SqliteHistory } from './sqlite-history.ts'
 import { SqliteListeners } from './sqlite-listeners.ts'
 import { SqliteQuestions } from './sqlite-questions.ts'
-import { SqliteRefusals } from './sqlite-refusals.ts'
+import { writeRefusals } from './sqlite-refusals.ts'
 import { SqliteReader } from './sqlite-reader.ts'
 import type { SqliteState } from './sqlite-state.ts'
 import { SqliteWriter } from './sqlite-writer.ts'
 
 const GROUP_MAX = 1_000
 
-/** A piece of work for the next transaction: runs inside it, and hears how the transaction ended. */
+/** A piece of work for the next transaction, and its caller, who hears the answer after the commit and not before. */
 interface GroupJob {
   readonly sinceMs: number
-  /** Throws only what `isFatal` says is the end of the whole transaction; may be run again after a rollback. */
-  run(isFatal: (error: unknown) => boolean): void
+  /** Runs inside the transaction, and again after a rollback. Throws only what ends the whole transaction. */
+  run(): void
   committed(): void
   failed(error: unknown): void
-}
-
-interface Ending<Result> {
-  resolve(result: Result): void
-  reject(error: unknown): void
-}
-
-type Came<Result> =
-  | { readonly kind: 'answer'; readonly result: Result }
-  | { readonly kind: 'refusal'; readonly error: unknown }
-
-/** Work with an answer, which its caller hears after the commit and not before. */
-class AnsweringJob<Result> implements GroupJob {
-  readonly sinceMs: number
-  readonly #work: () => Result
-  readonly #ending: Ending<Result>
-  #came: Came<Result> | null = null
-
-  constructor(sinceMs: number, work: () => Result, ending: Ending<Result>) {
-    this.sinceMs = sinceMs
-    this.#work = work
-    this.#ending = ending
-  }
-
-  run(isFatal: (error: unknown) => boolean): void {
-    this.#came = null
-    try {
-      this.#came = { kind: 'answer', result: this.#work() }
-    } catch (error) {
-      if (isFatal(error)) throw error
-      this.#came = { kind: 'refusal', error }
-    }
-  }
-
-  committed(): void {
-    if (this.#came?.kind === 'answer') this.#ending.resolve(this.#came.result)
-    else this.#ending.reject(this.#came?.error)
-  }
-
-  failed(error: unknown): void {
-    this.#ending.reject(error)
-  }
 }
 
 export class SqliteStore implements Store {
@@ -117,10 +74,8 @@ export class SqliteStore implements Store {
   readonly #fileIdentity: string
   readonly #questions: SqliteQuestions
   readonly #state: SqliteState
-  readonly #events: PendingEvents
   readonly #reader: SqliteReader
   readonly #writer: SqliteWriter
-  readonly #refusals: SqliteRefusals
   readonly #listeners: SqliteListeners
   #queue: GroupJob[] = []
   #scheduled = false
@@ -147,14 +102,11 @@ export class SqliteStore implements Store {
     this.#rollback = database.prepare('ROLLBACK')
     this.#fileIdentity = identityOf(connection.path)
     this.#questions = new SqliteQuestions(connection)
-    const { statements, state, finder } = this.#questions
+    const { state, finder } = this.#questions
     this.#state = state
-    const ledger = new SqliteHistory({ statements, state, finder })
-    const events = new PendingEvents(statements, state, ledger.runs)
-    this.#events = events
-    this.#reader = new SqliteReader({ statements, state, finder, ledger, events })
-    this.#writer = new SqliteWriter({ statements, state, events, runs: ledger.runs })
-    this.#refusals = new SqliteRefusals(database, state.namespace)
+    const ledger = new SqliteHistory(state, finder)
+    this.#reader = new SqliteReader(state, finder, ledger)
+    this.#writer = new SqliteWriter(state, ledger)
     this.#listeners = new SqliteListeners({ databasePath: connection.path, database, runtime })
     this.description = this.#questions.description
   }
@@ -184,7 +136,7 @@ export class SqliteStore implements Store {
 
   countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
     return this.#enqueue(() => {
-      this.#refusals.count(refusals)
+      writeRefusals(this.#state, refusals)
       this.#dirty = true
     })
   }
@@ -200,7 +152,6 @@ export class SqliteStore implements Store {
   configure(change: SettingChange): Promise<void> {
     return this.#enqueue(() => {
       this.#writer.configure(change, this.#connection.ticks.wallMs())
-      this.#reader.forget()
       this.#dirty = true
     })
   }
@@ -248,7 +199,6 @@ export class SqliteStore implements Store {
     this.#writing = true
     this.#writer.apply(commit, domain)
     this.#writing = false
-    this.#reader.note(commit)
     this.#dirty = true
     this.#wakes.push(...commit.wakes)
   }
@@ -256,8 +206,18 @@ export class SqliteStore implements Store {
   #enqueue<Result>(work: () => Result): Promise<Result> {
     if (this.#closing !== null) return Promise.reject(closedError())
     return new Promise<Result>((resolve, reject) => {
+      let committed: GroupJob['committed'] = () => undefined
+      const run = (): void => {
+        try {
+          const result = work()
+          committed = () => resolve(result)
+        } catch (error) {
+          if (this.#writing || isDatabaseError(error)) throw error
+          committed = () => reject(error)
+        }
+      }
       const sinceMs = this.#runtime.monotonicMs()
-      this.#queue.push(new AnsweringJob(sinceMs, work, { resolve, reject }))
+      this.#queue.push({ sinceMs, run, committed: () => committed(), failed: reject })
       this.#schedule()
     })
   }
@@ -309,21 +269,19 @@ export class SqliteStore implements Store {
     this.#retry = this.#runtime.setTimer(delayMs, () => this.#flush(), { keepAlive: true })
   }
 
-  readonly #isFatal = (error: unknown): boolean => this.#writing || isDatabaseError(error)
-
   #runGroup(group: readonly GroupJob[]): void {
     this.#dirty = false
     this.#writing = false
     this.#wakes = []
     let committing = false
     try {
-      this.#reader.begin()
-      for (const job of group) job.run(this.#isFatal)
-      this.#events.write()
+      this.#state.load()
+      for (const job of group) job.run()
       this.#dirty ||= this.#state.metDomain
       if (this.#dirty) this.#state.save()
       committing = true
-      this.#end()
+      const end = this.#dirty ? this.#commit : this.#rollback
+      end.run()
     } catch (error) {
       this.#rollBack()
       const mapped = sqliteError(error, this.description.url, committing)
@@ -332,25 +290,12 @@ export class SqliteStore implements Store {
       if (group.length > 1 && !inDoubt) return this.#runApart(group)
       return this.#finish(group, (job) => job.failed(mapped))
     }
-    const wakes = this.#wakes
-    const changed = this.#dirty
-    if (changed) this.#listeners.announce(wakes)
+    if (this.#dirty) this.#listeners.announce(this.#wakes)
     this.#finish(group, (job) => job.committed())
-  }
-
-  #end(): void {
-    if (this.#dirty) {
-      this.#commit.run()
-      return
-    }
-    this.#state.goBack()
-    this.#rollback.run()
   }
 
   #rollBack(): void {
     this.#state.reset()
-    this.#reader.forget()
-    this.#events.forget()
     if (!this.#database.inTransaction) return
     try {
       this.#rollback.run()

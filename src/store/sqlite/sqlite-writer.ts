@@ -14,25 +14,25 @@ import {
 import { SETTING_TABLE } from '../../core/settings.ts'
 import type { PrunePolicy, Pruned, SettingChange } from '../../store-port/store.ts'
 import type { SqliteRow, StatementCache } from '../../drivers/sqlite-driver.ts'
-import type { PendingEvents } from './pending-events.ts'
 import {
   dueValues,
   entryValues,
+  EVENT_COLUMNS,
+  eventOf,
   idOf,
   INSERT_ENTRY,
   isSameRow,
   keyOf,
   leaseNumberOf,
-  numberOf,
   renewalValues,
   sequenceOf,
   UPDATE_DUE,
   UPDATE_ENTRY,
   UPDATE_RENEWAL,
   updateValues,
+  wordOf,
 } from './sqlite-columns.ts'
-import { eventOf, EVENT_COLUMNS, wordOf } from './sqlite-event-columns.ts'
-import type { HistoryRuns } from './sqlite-history-runs.ts'
+import type { SqliteHistory } from './sqlite-history.ts'
 import type { SqliteState } from './sqlite-state.ts'
 
 const DELETE_ENTRY = 'DELETE FROM live_leases WHERE id = ?'
@@ -58,34 +58,24 @@ const OLD_EVENTS = `SELECT ${EVENT_COLUMNS} FROM lease_history WHERE seq BETWEEN
 const TTL_OF = `SELECT body ->> '$.ttlMs' FROM live_leases WHERE id = ?`
 const LATER_OF_TYPE = `SELECT 1 FROM lease_history
   WHERE lease_number = ? AND lease_id = ? AND seq > ? AND event_type = ? LIMIT 1`
-const OLDEST = 'SELECT min(seq) FROM lease_history WHERE seq BETWEEN ? AND ?'
-
-export interface SqliteWriterOptions {
-  readonly statements: StatementCache
-  readonly state: SqliteState
-  readonly events: PendingEvents
-  readonly runs: HistoryRuns
-}
 
 export class SqliteWriter {
   readonly #statements: StatementCache
   readonly #namespace: string
   readonly #state: SqliteState
-  readonly #events: PendingEvents
-  readonly #runs: HistoryRuns
+  readonly #ledger: SqliteHistory
 
-  constructor({ statements, state, events, runs }: SqliteWriterOptions) {
-    this.#statements = statements
+  constructor(state: SqliteState, ledger: SqliteHistory) {
+    this.#statements = state.statements
     this.#namespace = state.namespace
     this.#state = state
-    this.#events = events
-    this.#runs = runs
+    this.#ledger = ledger
   }
 
   /** `domain` is the clock by which the commit was decided. */
   apply(commit: Commit, domain: string): void {
     for (const change of commit.changes) this.#put(change)
-    for (const recorded of recordedEvents(commit)) this.#events.add(recorded, domain)
+    for (const recorded of recordedEvents(commit)) this.#ledger.append(recorded, domain)
     for (const { requestId, leaseId, type, keepUntilMs } of commit.requests) {
       const keys = [keyOf(requestId, this.#state), keyOf(leaseId, this.#state)]
       this.#statements.run(INSERT_REQUEST, ...keys, wordOf(type), keepUntilMs)
@@ -117,9 +107,8 @@ export class SqliteWriter {
     if (changes === 0) this.#statements.run(UPDATE_DUE, ...dueValues(renewal))
   }
 
-  /** All events of a lease, those included that are only about to be written; tells how many they were. */
+  /** All events of a lease; tells how many they were. */
   #deleteHistory(key: string): number {
-    this.#events.write()
     return this.#statements.run(DELETE_EVENTS, leaseNumberOf(idOf(key)), key)
   }
 
@@ -147,7 +136,6 @@ export class SqliteWriter {
 
   /** History goes with its lease, so that what is left always folds. */
   prune({ batch, ...asked }: PrunePolicy): Pruned {
-    this.#events.write()
     const last = this.#state.pruneClock ?? firstPruneClock(asked.nowMs)
     this.#state.pruneClock = nextPruneClock(last, asked.nowMs)
     const cut = boundedCut(asked, this.#state.pruneClock)
@@ -155,7 +143,7 @@ export class SqliteWriter {
     const superseded = this.#pruneSuperseded(cut, batch)
     const requests = this.#statements.run(DELETE_REQUESTS, cut.nowMs, batch)
     this.#statements.run(DELETE_REFUSALS, this.#state.namespace, cut.endedBeforeMs)
-    this.#removeIndex()
+    this.#ledger.tidy()
     const more = [leases, superseded, requests].includes(batch)
     return { leases, events: events + superseded, more }
   }
@@ -213,10 +201,5 @@ export class SqliteWriter {
     const [sequence = null, key = null] = row
     const values = [leaseNumberOf(idOf(key as string)), key, sequence, row[5] ?? null]
     return this.#statements.get(LATER_OF_TYPE).get(...values) !== undefined
-  }
-
-  #removeIndex(): void {
-    const [oldest] = this.#statements.get(OLDEST).get(...this.#range()) as SqliteRow
-    this.#runs.removeBefore(oldest === null ? this.#state.lastSequence : numberOf(oldest as number))
   }
 }
