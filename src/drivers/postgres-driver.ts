@@ -144,6 +144,9 @@ function hearErrors(source: PostgresPool | PostgresClient): void {
   })
 }
 
+const YES = (): boolean => true
+const NO = (): boolean => false
+
 /** Sends statements over a pool, each within its time, and says what went wrong in Tenure's words. */
 export class PostgresCaller {
   readonly #options: CallerOptions
@@ -153,29 +156,29 @@ export class PostgresCaller {
     hearErrors(options.pool)
   }
 
-  async call(statement: Statement): Promise<readonly PostgresRow[]> {
-    const client = await this.connect()
-    return this.send(client, statement)
+  /** A connection that the server itself has answered on goes on; so does one after an ordinary error. */
+  call({ text, values, name, writes }: Statement): Promise<readonly PostgresRow[]> {
+    const named = this.#options.prepare && name !== undefined ? { name } : {}
+    return this.#using((client) => this.#rows(client, { text, values, ...named }), {
+      isSent: () => writes,
+      isOver: (error) => sqlState(error) === null || isFatal(error) || isStale(error),
+    })
   }
 
-  /** Sends over a connection and gives it back. */
-  async send(client: PostgresClient, statement: Statement): Promise<readonly PostgresRow[]> {
-    const { prepare, url } = this.#options
-    const { text, values, name, writes } = statement
-    const named = prepare && name !== undefined ? { name } : {}
+  /** Gives the connection back, or ends it. `isSent`: whether the error leaves open what happened. */
+  async #using<Result>(
+    work: (client: PostgresClient) => Promise<Result>,
+    { isSent, isOver }: { isSent(): boolean; isOver(error: unknown): boolean },
+  ): Promise<Result> {
+    const client = await this.#connected(this.#options.pool.connect())
     try {
-      const rows = await this.#rows(client, { text, values, ...named })
+      const result = await work(client)
       client.release()
-      return rows
+      return result
     } catch (error) {
-      client.release(sqlState(error) === null || isFatal(error) || isStale(error))
-      throw postgresError(error, { url, sent: writes })
+      client.release(isOver(error))
+      throw postgresError(error, { url: this.#options.url, sent: isSent() })
     }
-  }
-
-  /** A connection of the pool, or `STORE_UNAVAILABLE`; nothing was sent then. */
-  connect(): Promise<PostgresClient> {
-    return this.#connected(this.#options.pool.connect())
   }
 
   /** One beside the pool, for listening. */
@@ -183,6 +186,7 @@ export class PostgresCaller {
     return this.#connected(connectBeside(this.#options.pool))
   }
 
+  /** Nothing was sent where there is no connection. */
   async #connected<Client extends PostgresClient>(connecting: Promise<Client>): Promise<Client> {
     const { connectMs, url } = this.#options
     try {
@@ -216,46 +220,32 @@ export class PostgresCaller {
   }
 
   /** Several statements on one connection, each within its time; whatever fails, it is not used again. */
-  async during<Result>(
+  during<Result>(
     work: (connection: PostgresConnection) => Promise<Result>,
     callMs: number = this.#options.callMs,
   ): Promise<Result> {
-    const { url } = this.#options
-    const client = await this.connect()
-    const run: PostgresConnection['run'] = (text, values = []) => {
-      return this.#rows(client, { text, values }, callMs)
-    }
-    try {
-      const result = await work({ run })
-      client.release()
-      return result
-    } catch (error) {
-      client.release(true)
-      throw postgresError(error, { url, sent: false })
-    }
+    const ofClient = (client: PostgresClient): PostgresConnection => ({
+      run: (text, values = []) => this.#rows(client, { text, values }, callMs),
+    })
+    return this.#using((client) => work(ofClient(client)), { isSent: NO, isOver: YES })
   }
 
   /**
    * Several statements in one transaction. Whatever fails, the connection is not used again, and the server takes back
    * what was done; only the answer to the commit itself leaves open what happened.
    */
-  async transaction<Result>(
+  transaction<Result>(
     work: (send: (statement: Statement) => Promise<readonly PostgresRow[]>) => Promise<Result>,
   ): Promise<Result> {
-    const { url } = this.#options
-    const client = await this.connect()
     let isCommitting = false
-    try {
+    const run = async (client: PostgresClient): Promise<Result> => {
       await this.ask(client, BEGIN)
       const result = await work(({ text, values }) => this.#rows(client, { text, values }))
       isCommitting = true
       await this.ask(client, 'COMMIT')
-      client.release()
       return result
-    } catch (error) {
-      client.release(true)
-      throw postgresError(error, { url, sent: isCommitting })
     }
+    return this.#using(run, { isSent: () => isCommitting, isOver: YES })
   }
 
   #within<Result>(work: Promise<Result>, spanMs: number, tooLate: string): Promise<Result> {

@@ -89,179 +89,98 @@ export function driverOf(client: unknown): RedisDriver {
     return [...COMMON_METHODS, ...names].every((name) => typeof get(name) === 'function')
   }
   if (typeof get('status') === 'string' && does('call', 'disconnect')) {
-    return new IoredisDriver(client as IoredisClient)
+    return ioredisDriver(client as IoredisClient)
   }
   if (typeof get('isReady') === 'boolean' && does('sendCommand', 'destroy')) {
-    return new NodeRedisDriver(client as NodeRedisClient)
+    return nodeRedisDriver(client as NodeRedisClient)
   }
   throw invalid('redis', 'must be a client of ioredis or of node-redis', client)
 }
 
 const COMMON_METHODS = ['duplicate', 'connect', 'subscribe', 'unsubscribe', 'on'] as const
 
-class IoredisDriver implements RedisDriver {
-  readonly send: RedisCommand
-  readonly #client: IoredisClient
-
-  constructor(client: IoredisClient) {
-    this.send = commandsOf(client)
-    this.#client = client
+/** One object for each driver, and not a class: nearly every method is the client's own by another name. */
+function ioredisDriver(client: IoredisClient): RedisDriver {
+  const send = commandsOf(client)
+  const isCluster = client.isCluster === true
+  const driver: RedisDriver = {
+    ...{ send, isCluster, keyPrefix: client.options?.keyPrefix, ...connectionEvents(client) },
+    get isReady() {
+      return client.status === 'ready'
+    },
+    pipeline: (commands) => {
+      if (isCluster || client.pipeline === undefined) return null
+      // The driver takes any command by this name, and others only if it has a method for them.
+      return client.pipeline(commands.map((command) => ['call', ...command])).exec()
+    },
+    get keepers() {
+      return (isCluster ? client.nodes?.('master').map(commandsOf) : undefined) ?? [send]
+    },
+    reconnect: () => client.disconnect(true),
+    duplicate: () => {
+      // Whoever listens subscribes again by itself. When the driver does it and the connection is lost meanwhile, nobody
+      // hears the rejection, which ends the process.
+      const other = isCluster ? client.duplicate() : client.duplicate({ autoResubscribe: false })
+      hearErrors(other)
+      letProcessEnd(other)
+      return ioredisDriver(other)
+    },
+    connect: async () => {
+      if (client.status === 'wait') await client.connect()
+      else if (!driver.isReady) await new Promise<void>((resolve) => void driver.onReady(resolve))
+    },
+    disconnect: () => client.disconnect(),
+    subscribe: (channel) => client.subscribe(channel),
+    unsubscribe: (channel) => client.unsubscribe(channel),
+    onMessage: (listener) => void client.on('message', listener as (...args: never[]) => void),
   }
-
-  get isCluster(): boolean {
-    return this.#client.isCluster === true
-  }
-
-  get isReady(): boolean {
-    return this.#client.status === 'ready'
-  }
-
-  get keyPrefix(): unknown {
-    return this.#client.options?.keyPrefix
-  }
-
-  pipeline(
-    commands: readonly (readonly Argument[])[],
-  ): Promise<readonly PipelineReply[] | null> | null {
-    if (this.isCluster || this.#client.pipeline === undefined) return null
-    // The driver takes any command by this name, and others only if it has a method for them.
-    return this.#client.pipeline(commands.map((command) => ['call', ...command])).exec()
-  }
-
-  get keepers(): readonly RedisCommand[] {
-    const nodes = this.isCluster ? this.#client.nodes?.('master') : undefined
-    return nodes === undefined ? [this.send] : nodes.map(commandsOf)
-  }
-
-  reconnect(): void {
-    this.#client.disconnect(true)
-  }
-
-  duplicate(): RedisDriver {
-    // Whoever listens subscribes again by itself. When the driver does it and the connection is lost meanwhile, nobody
-    // hears the rejection, which ends the process.
-    const client = this.isCluster
-      ? this.#client.duplicate()
-      : this.#client.duplicate({ autoResubscribe: false })
-    hearErrors(client)
-    letProcessEnd(client)
-    return new IoredisDriver(client)
-  }
-
-  async connect(): Promise<unknown> {
-    if (this.#client.status === 'wait') return this.#client.connect()
-    if (this.isReady) return undefined
-    return new Promise<void>((resolve) => {
-      this.onReady(() => resolve())
-    })
-  }
-
-  disconnect(): void {
-    this.#client.disconnect()
-  }
-
-  subscribe(channel: string): Promise<unknown> {
-    return this.#client.subscribe(channel)
-  }
-
-  unsubscribe(channel: string): Promise<unknown> {
-    return this.#client.unsubscribe(channel)
-  }
-
-  onMessage(listener: (channel: string, message: string) => void): void {
-    this.#client.on('message', listener as (...args: never[]) => void)
-  }
-
-  onReady(listener: () => void): () => void {
-    return hearing(this.#client, ['ready'], listener)
-  }
-
-  onClosed(listener: () => void): () => void {
-    return hearing(this.#client, CLOSED_EVENTS, listener)
-  }
+  return driver
 }
 
-class NodeRedisDriver implements RedisDriver {
-  readonly isCluster = false
-  readonly keyPrefix = undefined
-  readonly send: RedisCommand
-  readonly #client: NodeRedisClient
-  readonly #listeners = new Set<(channel: string, message: string) => void>()
+function nodeRedisDriver(client: NodeRedisClient): RedisDriver {
+  const send = commandsOf(client)
+  const listeners = new Set<(channel: string, message: string) => void>()
   /** One and the same at every subscription: the driver keeps each function that it is given, also when it reconnects. */
-  readonly #hear = (message: string, channel: string): void => {
-    for (const listener of this.#listeners) listener(channel, message)
+  const hear = (message: string, channel: string): void => {
+    for (const listener of listeners) listener(channel, message)
   }
-
-  constructor(client: NodeRedisClient) {
-    this.send = commandsOf(client)
-    this.#client = client
-  }
-
-  get isReady(): boolean {
-    return this.#client.isReady
-  }
-
-  /** The driver sends whatever is asked for in one turn together. */
-  pipeline(): null {
-    return null
-  }
-
-  get keepers(): readonly RedisCommand[] {
-    return [this.send]
-  }
-
-  /** A connection of ours is one of ioredis; this driver finds out by itself when a server has gone. */
-  reconnect(): void {
-    this.#client.destroy()
-  }
-
-  duplicate(): RedisDriver {
-    const client = this.#client.duplicate()
-    hearErrors(client)
-    client.unref?.()
-    return new NodeRedisDriver(client)
-  }
-
-  connect(): Promise<unknown> {
-    return this.#client.connect()
-  }
-
-  disconnect(): void {
-    this.#client.destroy()
-  }
-
-  subscribe(channel: string): Promise<unknown> {
-    return this.#client.subscribe(channel, this.#hear)
-  }
-
-  unsubscribe(channel: string): Promise<unknown> {
-    return this.#client.unsubscribe(channel)
-  }
-
-  onMessage(listener: (channel: string, message: string) => void): void {
-    this.#listeners.add(listener)
-  }
-
-  onReady(listener: () => void): () => void {
-    return hearing(this.#client, ['ready'], listener)
-  }
-
-  onClosed(listener: () => void): () => void {
-    return hearing(this.#client, CLOSED_EVENTS, listener)
+  return {
+    ...{ send, isCluster: false, keyPrefix: undefined, ...connectionEvents(client) },
+    get isReady() {
+      return client.isReady
+    },
+    // The driver sends whatever is asked for in one turn together.
+    pipeline: () => null,
+    keepers: [send],
+    // A connection of ours is one of ioredis; this driver finds out by itself when a server has gone.
+    reconnect: () => client.destroy(),
+    duplicate: () => {
+      const other = client.duplicate()
+      hearErrors(other)
+      other.unref?.()
+      return nodeRedisDriver(other)
+    },
+    connect: () => client.connect(),
+    disconnect: () => client.destroy(),
+    subscribe: (channel) => client.subscribe(channel, hear),
+    unsubscribe: (channel) => client.unsubscribe(channel),
+    onMessage: (listener) => void listeners.add(listener),
   }
 }
 
 /** Drivers have different words for it. */
 const CLOSED_EVENTS = ['close', 'end', 'reconnecting']
 
-function hearing(
+function connectionEvents(
   client: Pick<IoredisClient, 'on' | 'off'>,
-  events: readonly string[],
-  listener: () => void,
-): () => void {
-  for (const event of events) client.on(event, listener)
-  return () => {
-    for (const event of events) client.off(event, listener)
+): Pick<RedisDriver, 'onReady' | 'onClosed'> {
+  const hearing = (events: readonly string[], listener: () => void) => {
+    for (const event of events) client.on(event, listener)
+    return () => events.forEach((event) => client.off(event, listener))
+  }
+  return {
+    onReady: (listener) => hearing(['ready'], listener),
+    onClosed: (listener) => hearing(CLOSED_EVENTS, listener),
   }
 }
 

@@ -110,7 +110,11 @@ export interface HeldAs {
   readonly extent?: Extent
 }
 
-/** What `check` takes: a lease, or a fence and what it is of. */
+/**
+ * What `check` takes: a lease, or a fence and what it is of. It is true if no later holder was seen, and from now on older ones
+ * are refused; otherwise it throws `STALE_FENCE`. A lease of a subtree refuses them below it, too; a shared one, or a slot, does
+ * not refuse those with whom it shares.
+ */
 export type CheckArguments =
   [lease: GuardedLease, options?: WriteOptions] | [resource: string, fence: number, held?: HeldAs]
 

@@ -75,10 +75,7 @@ export class FileGuard {
     this.#marks.carryOut(act, () => replace(file, content))
   }
 
-  /**
-   * True if no later holder was seen, and from now on older ones are refused; throws `STALE_FENCE` otherwise. A lease of
-   * a subtree refuses them below it, too; a shared one, or a slot, does not refuse those with whom it shares.
-   */
+  /** See `CheckArguments`. */
   check(...asked: CheckArguments): true {
     this.#marks.carryOut(readCheck(asked, READING), () => undefined)
     return true

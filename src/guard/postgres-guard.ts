@@ -65,10 +65,7 @@ export class PostgresGuard<Client extends PostgresClientLike> {
     })
   }
 
-  /**
-   * True if no later holder was seen, and from now on older ones are refused; throws `STALE_FENCE` otherwise. A lease of
-   * a subtree refuses them below it, too; a shared one, or a slot, does not refuse those with whom it shares.
-   */
+  /** See `CheckArguments`. */
   async check(...asked: CheckArguments): Promise<true> {
     const act = readCheck(asked)
     await inTransaction(this.#source, (client) => pass(client, act))

@@ -70,10 +70,7 @@ export class RedisGuard {
     return this.#pass(act, { script, keys: textsOf('keys', options.keys), args: texts })
   }
 
-  /**
-   * True if no later holder was seen, and from now on older ones are refused; throws `STALE_FENCE` otherwise. A lease of
-   * a subtree refuses them below it, too; a shared one, or a slot, does not refuse those with whom it shares.
-   */
+  /** See `CheckArguments`. */
   async check(...asked: CheckArguments): Promise<true> {
     await this.#pass(readCheck(asked), { script: '', keys: [], args: [] })
     return true

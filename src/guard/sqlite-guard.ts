@@ -56,10 +56,7 @@ export class SqliteGuard<Database extends SqliteLike> {
     return this.carryOut(act, work)
   }
 
-  /**
-   * True if no later holder was seen, and from now on older ones are refused; throws `STALE_FENCE` otherwise. A lease of
-   * a subtree refuses them below it, too; a shared one, or a slot, does not refuse those with whom it shares.
-   */
+  /** See `CheckArguments`. */
   check(...asked: CheckArguments): true {
     this.carryOut(readCheck(asked), () => undefined)
     return true

@@ -6,7 +6,7 @@
  * has its key, all at the same time.
  */
 import { invalid, isLeaseError, isMistake, LeaseError } from '../../core/errors.ts'
-import { addressOf, dial, showUrl } from '../../drivers/redis-connection.ts'
+import { addressOf, dial, showUrl } from '../../drivers/redis-connect.ts'
 import {
   driverOf,
   type IoredisClient,
