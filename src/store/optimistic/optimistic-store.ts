@@ -10,8 +10,6 @@ import { afterTurn, queueMicrotask } from '../../runtime/system-runtime.ts'
 import { closedError, isLeaseError, LeaseError } from '../../core/errors.ts'
 import type { Entry, LeaseId } from '../../core/lease.ts'
 import type { ReadSet, Wake } from '../../core/realm.ts'
-import type { CountedRefusal } from '../../core/refusal.ts'
-import type { SettingRow } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
 import { endsWithin } from '../../runtime/ends-within.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
@@ -19,13 +17,6 @@ import type {
   Decide,
   EntryQuery,
   Found,
-  HistoryQuery,
-  LedgerEntry,
-  Position,
-  Pruned,
-  PrunePolicy,
-  RefusalQuery,
-  SettingChange,
   Store,
   StoreDescription,
   Unsubscribe,
@@ -34,9 +25,8 @@ import type {
 import { ResolvedSettings } from '../resolved-settings.ts'
 import { Subscribers } from '../subscribers.ts'
 import { planAttempt, type AttemptPlan } from './attempt-plan.ts'
-import type { Attempt, Backend, GroupReply, PlaceView, Reply } from './backend.ts'
+import type { Attempt, Backend, EntryWrite, GroupReply, PlaceView, Reply } from './backend.ts'
 import { InFlight } from './in-flight.ts'
-import { LocalTickets } from './local-tickets.ts'
 import { ServerClock, type Sample, type ServerTime } from './server-clock.ts'
 import { shownView, ViewCache, type CachedView } from './view-cache.ts'
 
@@ -59,6 +49,7 @@ const HELD_TRIES_MAX = 4
 const CLOSE_WITHIN_MS = 1_000
 const PAUSE_MS_MAX = 50
 const BEHIND_PAUSE_MS_MAX = 2
+const LOCAL_TICKETS_MAX = 10_000
 const NO_REQUESTS: readonly PendingRequest[] = []
 
 /** A transaction that has not ended, however often it must be tried. */
@@ -120,13 +111,24 @@ interface AnsweredTry {
 
 export class OptimisticStore implements Store {
   readonly description: StoreDescription
+  readonly history: Store['history']
+  readonly end: Store['end']
+  readonly countRefusals: Store['countRefusals']
+  readonly refusals: Store['refusals']
+  readonly settings: Store['settings']
+  readonly configure: Store['configure']
+  readonly prune: Store['prune']
   readonly #backend: Backend
   readonly #runtime: Runtime
   readonly #clock: ServerTime
   readonly #cache = new ViewCache()
   readonly #inFlight = new InFlight()
   readonly #subscribers = new Subscribers()
-  readonly #localTickets = new LocalTickets()
+  /**
+   * Tickets that were filed in this process. A session may have several processes, but a ticket is waited for where it was filed:
+   * its wake-ups need not go through the server, where every process that listens would wake up for nothing.
+   */
+  readonly #localTickets = new Set<LeaseId>()
   /** What ends the subscriptions at the server. */
   readonly #remote = new Set<Unsubscribe>()
   #settings: ResolvedSettings
@@ -159,10 +161,18 @@ export class OptimisticStore implements Store {
   }
 
   private constructor(server: ServerAccess, { settings, settingsRevision }: GroupReply) {
-    this.#backend = server.backend
-    this.#runtime = server.runtime
-    this.#clock = server.clock
-    this.description = server.backend.description
+    const { backend, runtime, clock } = server
+    this.#backend = backend
+    this.#runtime = runtime
+    this.#clock = clock
+    this.description = backend.description
+    this.history = this.#whileOpen((query) => backend.history(query))
+    this.end = this.#whileOpen(() => backend.end())
+    this.countRefusals = this.#whileOpen((refusals) => backend.countRefusals(refusals))
+    this.refusals = this.#whileOpen((query) => backend.refusals(query))
+    this.settings = this.#whileOpen(() => backend.settings())
+    this.configure = this.#whileOpen((change) => backend.configure(change))
+    this.prune = this.#whileOpen((policy) => backend.prune(policy))
     this.#settings = new ResolvedSettings(settings ?? [])
     this.#settingsRevision = settingsRevision
   }
@@ -185,39 +195,14 @@ export class OptimisticStore implements Store {
     return { now: this.#now({ us: nowUs, toleranceUs: 0 }), entries, ...rest }
   }
 
-  async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
-    this.#refuseIfClosed()
-    return this.#backend.history(query)
-  }
-
-  async end(): Promise<Position> {
-    this.#refuseIfClosed()
-    return this.#backend.end()
-  }
-
-  async countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
-    this.#refuseIfClosed()
-    return this.#backend.countRefusals(refusals)
-  }
-
-  async refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
-    this.#refuseIfClosed()
-    return this.#backend.refusals(query)
-  }
-
-  async settings(): Promise<readonly SettingRow[]> {
-    this.#refuseIfClosed()
-    return this.#backend.settings()
-  }
-
-  async configure(change: SettingChange): Promise<void> {
-    this.#refuseIfClosed()
-    return this.#backend.configure(change)
-  }
-
-  async prune(policy: PrunePolicy): Promise<Pruned> {
-    this.#refuseIfClosed()
-    return this.#backend.prune(policy)
+  /** A call that the server answers by itself. */
+  #whileOpen<Given extends unknown[], Result>(
+    call: (...given: Given) => Promise<Result>,
+  ): (...given: Given) => Promise<Result> {
+    return async (...given) => {
+      this.#refuseIfClosed()
+      return call(...given)
+    }
   }
 
   async subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
@@ -343,7 +328,7 @@ export class OptimisticStore implements Store {
   #withoutLocalWakes(attempt: Attempt): Attempt {
     if (attempt.wakes.length === 0) return attempt
     const wakes = attempt.wakes.filter((wake) => {
-      return !this.#subscribers.has(wake.session) || !this.#localTickets.has(wake)
+      return !this.#subscribers.has(wake.session) || !this.#localTickets.has(wake.leaseId)
     })
     return { ...attempt, wakes }
   }
@@ -464,11 +449,23 @@ export class OptimisticStore implements Store {
     const facts = { lastFence: attempt.fences?.last ?? 0, epochs, wallMs, confirmedUs }
     this.#lastFence = Math.max(this.#lastFence, facts.lastFence)
     this.#cache.note(request.readSets, attempt.writes, facts)
-    this.#localTickets.note(attempt.writes)
+    this.#noteTickets(attempt.writes)
     this.#finish(request)
     request.resolve(outcome)
     this.#wake(attempt.wakes)
     if (attempt.events.length > 0) this.#subscribers.notifyFollowers()
+  }
+
+  /** Of tickets that other processes have ended this one never hears; so the oldest are forgotten, and woken by the server. */
+  #noteTickets(writes: readonly EntryWrite[]): void {
+    for (const { id, before, after } of writes) {
+      if (after?.entry.state !== 'pending') this.#localTickets.delete(id)
+      else if (before === null) this.#localTickets.add(id)
+    }
+    for (const oldest of this.#localTickets) {
+      if (this.#localTickets.size <= LOCAL_TICKETS_MAX) break
+      this.#localTickets.delete(oldest)
+    }
   }
 
   /** The same decision, with the fences that the server gave instead of those that others had taken meanwhile. */
