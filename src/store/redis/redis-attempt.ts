@@ -1,12 +1,11 @@
 /**
  * A group of attempts as the argument of the script that commits (redis-commit-script.ts), and its answer. The argument is
- * plain JSON, whose fields the script reads by these names. What is absent is left out, because the script would take a
+ * plain JSON, whose fields the script reads by these names. What is undefined is left out, because the script would take a
  * null for something. Numbers that the script only compares or copies are texts.
  */
 import { recordedEvents } from '../../core/commit.ts'
 import { endedAtMs, liveDeadline, type LeaseId } from '../../core/lease.ts'
 import { REQUEST_MEMORY_MS_MIN } from '../../core/limits.ts'
-import type { RecordedEvent } from '../../core/record.ts'
 import { ancestorsOf, hasEpoch, isTree, realmOf, type Reach } from '../../core/resource.ts'
 import type {
   Attempt,
@@ -21,105 +20,7 @@ import type {
 import type { SettingKey, SettingRow, SettingScope } from '../../core/settings.ts'
 import { notUnderstood } from '../../drivers/redis-errors.ts'
 import { LEDGER_SESSION } from './redis-layout.ts'
-import {
-  entryText,
-  eventText,
-  isLiveRecord,
-  recordsOf,
-  typeOf,
-  wordOf,
-  type PlacedRecord,
-} from './redis-records.ts'
-
-interface GroupArgument {
-  /** The clock that a test has set. */
-  readonly clock?: number
-  readonly revision: number
-  readonly sender: string
-  /** Where it is told that the ledger has grown. */
-  readonly ledgerChannel: string
-  /** What the script reads at once: of the hashes `live`, `known` and `epochs`. */
-  readonly fields: readonly string[]
-  readonly known: readonly string[]
-  readonly epochs: readonly string[]
-  readonly attempts: readonly AttemptArgument[]
-}
-
-interface AttemptArgument {
-  readonly from: number
-  readonly before: number
-  readonly wall: number
-  readonly firstFence?: number
-  readonly lastFence?: number
-  readonly places: readonly PlaceArgument[]
-  readonly writes: readonly WriteArgument[]
-  readonly events: readonly EventArgument[]
-  readonly marks: readonly MarkArgument[]
-  readonly epochs: Attempt['epochs']
-  readonly wakes: readonly { readonly channel: string; readonly leaseId: string }[]
-}
-
-interface PlaceArgument {
-  readonly id: LeaseId
-  readonly realm: string
-  readonly own: string
-  readonly request?: string
-  readonly hasPrior?: true
-  readonly epoch?: number
-  /** Of a tree; elsewhere it is the realm. */
-  readonly resource?: string
-  readonly above?: readonly string[]
-  readonly subtree?: true
-  /** All live entries there, as realms list them; or the last of them; neither if they do not matter. */
-  readonly claims?: string
-  readonly behind?: string
-}
-
-interface WriteArgument {
-  readonly id: LeaseId
-  /** Its version before; `0` if it was not there. */
-  readonly before: string
-  readonly isRecorded?: true
-  /** Nothing is kept of it. */
-  readonly isGone?: true
-  /** Of an entry that is live: version and claim, fence, deadline, record. */
-  readonly head?: string
-  readonly fence?: number
-  readonly untilUs?: string
-  readonly text?: string
-  /** Where its claim is listed, if that changes, and how; without `claim` it is not any more. */
-  readonly place?: string
-  readonly isTree?: true
-  readonly claim?: string
-  /** Its rank among the deadlines; false: none any more. */
-  readonly due?: number | false
-  readonly realm?: string
-  /** How many tickets of the realm there are more. */
-  readonly tickets?: number
-  /** Whose set of live ids it joins or leaves, by whether it is live. */
-  readonly holder?: string
-  readonly joins?: string
-  readonly leaves?: string
-}
-
-interface EventArgument {
-  readonly id: LeaseId
-  readonly fence: number
-  readonly text: string
-  readonly request?: string
-  /** The entry was not live before. */
-  readonly begins?: true
-  /** The version of the entry that it ended. */
-  readonly version?: string
-  /** When that entry ended, if earlier than this. */
-  readonly late?: number
-}
-
-interface MarkArgument {
-  readonly request: string
-  readonly text: string
-  readonly isLong?: true
-}
+import { entryText, eventText, isLiveRecord, recordsOf, typeOf, wordOf } from './redis-records.ts'
 
 export interface GroupFacts {
   readonly clock: number | undefined
@@ -130,19 +31,21 @@ export interface GroupFacts {
 
 export function groupArgument(attempts: readonly Attempt[], facts: GroupFacts): string {
   const { clock, settingsRevision: revision, sender, channelOf } = facts
-  const group: GroupArgument = {
-    ...(clock === undefined ? {} : { clock }),
+  return JSON.stringify({
+    clock,
     revision,
     sender,
     ledgerChannel: channelOf(LEDGER_SESSION),
     ...namesIn(attempts),
     attempts: attempts.map((attempt) => attemptArgument(attempt, channelOf)),
-  }
-  return JSON.stringify(group)
+  })
 }
 
-/** Of the ids that are live only those are looked for in the ledger whose record there changes. */
-function namesIn(attempts: readonly Attempt[]): Pick<GroupArgument, 'fields' | 'known' | 'epochs'> {
+/**
+ * What the script reads at once: of the hashes `live` (`fields`), `known` and `epochs`. Of the ids that are live only those are
+ * looked for in the ledger whose record there changes.
+ */
+function namesIn(attempts: readonly Attempt[]): object {
   const [fields, known, epochs] = [new Set(['state']), new Set<string>(), new Set<string>()]
   for (const { places, writes, events } of attempts) {
     for (const { readSet, realm, own } of places) {
@@ -166,14 +69,15 @@ function namesIn(attempts: readonly Attempt[]): Pick<GroupArgument, 'fields' | '
   return { fields: [...fields], known: [...known], epochs: [...epochs] }
 }
 
-function attemptArgument(attempt: Attempt, channelOf: GroupFacts['channelOf']): AttemptArgument {
+function attemptArgument(attempt: Attempt, channelOf: GroupFacts['channelOf']): object {
   const { fromUs, beforeUs, wallMs, fences, epochs } = attempt
   const writes = attempt.writes.filter(({ before, after }) => before !== null || after !== null)
   return {
     from: fromUs,
     before: beforeUs,
     wall: wallMs,
-    ...(fences === null ? {} : { firstFence: fences.first, lastFence: fences.last }),
+    firstFence: fences?.first,
+    lastFence: fences?.last,
     places: attempt.places.map(placeArgument),
     writes: writes.map(writeArgument),
     events: eventArguments(attempt, writes),
@@ -183,23 +87,24 @@ function attemptArgument(attempt: Attempt, channelOf: GroupFacts['channelOf']): 
   }
 }
 
-function placeArgument(place: Place): PlaceArgument {
-  const { readSet, realm, own, claims, behind, hasPrior, epoch } = place
-  const { leaseId, requestId, resource } = readSet
-  const argument: Mutable<PlaceArgument> = { id: leaseId, realm, own: String(own) }
-  if (requestId !== null) argument.request = requestId
-  if (hasPrior) argument.hasPrior = true
-  if (hasEpoch(resource)) argument.epoch = epoch
-  if (behind !== undefined) argument.behind = claimText(behind)
-  else if (claims !== null) argument.claims = claims.map(claimText).join('')
-  if (!isTree(resource)) return argument
-  argument.resource = resource
-  argument.above = ancestorsOf(resource)
-  if (readSet.extent === 'subtree') argument.subtree = true
-  return argument
+/** `resource` is that of a tree; elsewhere it is the realm. */
+function placeArgument({ readSet, realm, own, claims, behind, hasPrior, epoch }: Place): object {
+  const { leaseId, requestId, resource, extent } = readSet
+  const place = {
+    id: leaseId,
+    realm,
+    own: String(own),
+    request: requestId ?? undefined,
+    hasPrior: hasPrior || undefined,
+    epoch: hasEpoch(resource) ? epoch : undefined,
+    // All live entries there, as realms list them; or the last of them; neither if they do not matter.
+    claims: behind === undefined ? claims?.map(claimText).join('') : undefined,
+    behind: behind && claimText(behind),
+  }
+  if (!isTree(resource)) return place
+  const subtree = extent === 'subtree' || undefined
+  return { ...place, resource, above: ancestorsOf(resource), subtree }
 }
-
-type Mutable<Shape> = { -readonly [Field in keyof Shape]: Shape[Field] }
 
 function claimText({ id, claim, record }: SeenClaim): string {
   return `${id} ${claim}${record === undefined ? 'e' : extentOf(record.entry)} `
@@ -210,94 +115,93 @@ function extentOf({ resource, extent }: Reach): string {
   return isTree(resource) && extent === 'subtree' ? 's' : 'e'
 }
 
-function writeArgument(write: EntryWrite): WriteArgument {
+function writeArgument(write: EntryWrite): object {
   const { id, before, after } = write
   const entry = (after ?? before)?.entry
   if (entry === undefined) throw new Error(`nothing is to be written of entry ${id}`)
-  const argument: Mutable<WriteArgument> = { id, before: String(before?.version ?? 0) }
-  if (entry.recorded) argument.isRecorded = true
-  if (after === null) argument.isGone = true
-  const isLive = isLiveRecord(after)
-  if (after !== null && isLive) {
-    const { fence, untilUs, text } = entryText(after.entry)
-    Object.assign(argument, { head: `${after.version} ${after.claim}`, fence, text })
-    argument.untilUs = String(untilUs)
-  }
-  addLists(argument, write)
   const tickets = Number(isPending(after)) - Number(isPending(before))
-  if (tickets === 0) return argument
-  return Object.assign(argument, { tickets, realm: realmOf(entry.resource) })
+  return {
+    id,
+    // Its version; 0 if it was not there.
+    before: String(before?.version ?? 0),
+    isRecorded: entry.recorded || undefined,
+    // Nothing is kept of it.
+    isGone: after === null || undefined,
+    ...(after !== null && isLiveRecord(after) ? liveFields(after) : {}),
+    ...listFields(write),
+    // How many tickets of the realm there are more.
+    ...(tickets === 0 ? {} : { tickets, realm: realmOf(entry.resource) }),
+  }
 }
 
-/** In which lists it changes: of claims, deadlines, holders and sessions. */
-function addLists(argument: Mutable<WriteArgument>, { before, after }: EntryWrite): void {
-  const was = before !== null && isLiveRecord(before) ? before : null
-  const is = after !== null && isLiveRecord(after) ? after : null
-  if (was === null && is === null) return
+function liveFields({ entry, version, claim }: VersionedEntry): object {
+  const { fence, untilUs, text } = entryText(entry)
+  return { head: `${version} ${claim}`, fence, untilUs: String(untilUs), text }
+}
+
+/**
+ * In which lists it changes: where its claim is listed (`place`) and how, without `claim` it is not any more; its rank among the
+ * deadlines, false for none any more; whose sets of live ids it joins or leaves.
+ */
+function listFields({ before, after }: EntryWrite): object {
+  const was = isLiveRecord(before) ? before : null
+  const is = isLiveRecord(after) ? after : null
   const entry = (is ?? was)?.entry
-  if (entry === undefined) return
-  if (was?.claim !== is?.claim) {
-    argument.place = entry.resource
-    if (isTree(entry.resource)) argument.isTree = true
-    if (is !== null) argument.claim = `${is.claim}${extentOf(entry)}`
+  if (entry === undefined) return {}
+  const claim = is === null ? undefined : `${is.claim}${extentOf(entry)}`
+  const isMoved = was?.entry.session !== is?.entry.session
+  return {
+    ...(was?.claim === is?.claim
+      ? {}
+      : { place: entry.resource, isTree: isTree(entry.resource) || undefined, claim }),
+    due: is === null ? false : (liveDeadline(is.entry)?.us ?? 0),
+    holder: was === null || is === null ? entry.holder : undefined,
+    leaves: isMoved ? was?.entry.session : undefined,
+    joins: isMoved ? is?.entry.session : undefined,
   }
-  argument.due = is === null ? false : (liveDeadline(is.entry)?.us ?? 0)
-  if (was === null || is === null) argument.holder = entry.holder
-  if (was?.entry.session === is?.entry.session) return
-  if (was !== null) argument.leaves = was.entry.session
-  if (is !== null) argument.joins = is.entry.session
 }
 
 function isPending(kept: VersionedEntry | null): boolean {
   return kept?.entry.state === 'pending'
 }
 
-function eventArguments(
-  { events }: Attempt,
-  writes: readonly EntryWrite[],
-): readonly EventArgument[] {
+function eventArguments({ events }: Attempt, writes: readonly EntryWrite[]): readonly object[] {
   const changes = writes.map(({ id, after }) => ({ id, after: after?.entry ?? null }))
   const begun = new Set<LeaseId>()
   return recordedEvents({ events, changes }).map((recorded) => {
-    const { leaseId } = recorded.event
-    const write = writes.find(({ id }) => id === leaseId)
-    const begins = write !== undefined && !isLiveRecord(write.before) && !begun.has(leaseId)
-    begun.add(leaseId)
-    return eventArgument(recorded, write, begins)
+    const { event, ended } = recorded
+    const { leaseId: id, requestId, atMs } = event
+    const write = writes.find((one) => one.id === id)
+    const begins = write !== undefined && !isLiveRecord(write.before) && !begun.has(id)
+    begun.add(id)
+    const endMs = ended === null ? null : endedAtMs(ended)
+    return {
+      id,
+      ...eventText(recorded),
+      request: requestId ?? undefined,
+      // The entry was not live before.
+      begins: begins || undefined,
+      // The version of the entry that it ended, and when that was, if earlier than this.
+      version: ended === null ? undefined : String(write?.after?.version ?? 1),
+      late: endMs !== null && endMs < atMs ? endMs : undefined,
+    }
   })
-}
-
-function eventArgument(
-  recorded: RecordedEvent,
-  write: EntryWrite | undefined,
-  begins: boolean,
-): EventArgument {
-  const { event, ended } = recorded
-  const { leaseId: id, requestId } = event
-  const argument: Mutable<EventArgument> = { id, ...eventText(recorded) }
-  if (requestId !== null) argument.request = requestId
-  if (begins) argument.begins = true
-  if (ended === null) return argument
-  argument.version = String(write?.after?.version ?? 1)
-  const endMs = endedAtMs(ended)
-  if (endMs !== null && endMs < event.atMs) argument.late = endMs
-  return argument
 }
 
 function markArgument(
   { requestId, leaseId, type, keepUntilMs }: Attempt['requests'][number],
   wallMs: number,
-): MarkArgument {
+): object {
   const text = `${leaseId} ${wordOf(type)} ${keepUntilMs}`
-  const isShort = keepUntilMs - wallMs <= REQUEST_MEMORY_MS_MIN
-  return isShort ? { request: requestId, text } : { request: requestId, text, isLong: true }
+  const isLong = keepUntilMs - wallMs > REQUEST_MEMORY_MS_MIN || undefined
+  return { request: requestId, text, isLong }
 }
 
 /**
  * Clock, revision, settings, how far the clock is behind, how many attempts were looked at; then, by number from 1 on,
  * those of which there is more to say than that they were committed: by how much their fences were moved, or views.
  */
-export type ScriptAnswer = readonly [
+type ScriptAnswer = readonly [
   nowUs: number,
   revision: number,
   settings: readonly string[] | null,
@@ -382,12 +286,7 @@ function wholeOf(told: readonly unknown[], place: Place | undefined): PlaceView 
   return { ...view, entries: [...(believed ?? []), ...view.entries] }
 }
 
-/** A view as it is told, with the records as the server keeps them. */
-export interface RecordView extends PlaceView {
-  readonly entries: readonly PlacedRecord[]
-}
-
-export function viewOf(view: readonly unknown[]): RecordView {
+function viewOf(view: readonly unknown[]): PlaceView {
   const [fence, wallMs, tickets, epoch, leaseId, word, isPart, ...records] = view
   return {
     entries: recordsOf(records),

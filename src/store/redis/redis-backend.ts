@@ -38,7 +38,7 @@ import type { RedisNamespace } from './redis-namespace.ts'
 import { pruneNamespace } from './redis-pruner.ts'
 import { RedisReader } from './redis-reader.ts'
 import { CLOCK_DOMAIN } from './redis-records.ts'
-import { RedisRefusals } from './redis-refusals.ts'
+import { countRefusals, findRefusals } from './redis-refusals.ts'
 import { CONFIGURE_SCRIPT, COPY_SETTINGS_SCRIPT } from './redis-scripts.ts'
 
 export interface RedisBackendOptions {
@@ -59,7 +59,6 @@ export class RedisBackend implements Backend {
   readonly #options: RedisBackendOptions
   readonly #namespace: RedisNamespace
   readonly #reader: RedisReader
-  readonly #refusals: RedisRefusals
   /** What this process is called in what it publishes. */
   readonly #sender: string
   readonly #listener: ChannelListener
@@ -70,7 +69,6 @@ export class RedisBackend implements Backend {
     this.#namespace = namespace
     this.description = options.description
     this.#reader = new RedisReader(namespace)
-    this.#refusals = new RedisRefusals(namespace)
     this.#sender = runtime.uuid()
     this.#listener = redisListener({ driver: namespace.calls.driver, runtime, callMs })
   }
@@ -161,11 +159,11 @@ export class RedisBackend implements Backend {
   }
 
   countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
-    return this.#refusals.count(refusals)
+    return countRefusals(this.#namespace, refusals)
   }
 
   refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
-    return this.#refusals.find(query)
+    return findRefusals(this.#namespace, query)
   }
 
   async settings(): Promise<readonly SettingRow[]> {

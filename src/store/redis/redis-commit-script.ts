@@ -1,7 +1,7 @@
 /**
  * The one script that commits: it compares what a group of attempts depends on with what is there, writes, and appends to
  * the ledger. It knows nothing about leases. redis-layout.ts says what is where; redis-attempt.ts makes the group, whose
- * fields have the same names there (`GroupArgument`), and reads the answer.
+ * fields have the same names there (`groupArgument`), and reads the answer.
  *
  *  1. READ fetches with a few commands all that the attempts name, and refuses a clock that is too far behind.
  *  2. Attempts are carried out in order. COMPARE looks at all that one depends on before APPLY notes anything of it.
@@ -47,12 +47,13 @@ end
 `
 
 /** What is noted of the realms and of the resources of trees: both have claims, in one form. */
-const PLACES = `
+export const PLACES = `
 local CLAIM = '(%S+) (%d+)(%a) '
 local realms, changedRealms, changedTrees = {}, {}, {}
 local function realmOf(name)
   local realm = realms[name]
   if not realm then
+    if live[name] == nil then live[name] = call('HGET', P .. 'live', name) end
     local wall, fence, tickets, claims = match(live[name] or '', '^(%d+) (%d+) (%d+) (.*)$')
     realm = {
       wall = tonumber(wall) or 0,

@@ -18,13 +18,12 @@ import {
 } from '../../core/retention.ts'
 import type { Pruned, PrunePolicy } from '../../store-port/store.ts'
 import type { RedisNamespace } from './redis-namespace.ts'
-import type { RedisReader } from './redis-reader.ts'
+import type { RedisReader, WalkedPage } from './redis-reader.ts'
 import { eventOf, recordsOf, type PlacedRecord } from './redis-records.ts'
 import {
   DROP_ROWS_SCRIPT,
   FORGET_SCRIPT,
   NOTE_PRUNED_SCRIPT,
-  REMOVE_REFUSALS_SCRIPT,
   TIDY_SCRIPT,
 } from './redis-scripts.ts'
 
@@ -60,6 +59,14 @@ interface EventInQuestion {
   readonly row: RowInQuestion
 }
 
+/** A bucket that is pruned. */
+interface Pruning {
+  readonly namespace: RedisNamespace
+  readonly reader: RedisReader
+  readonly bucket: number
+  readonly cut: PruneCut
+}
+
 export async function pruneNamespace(
   namespace: RedisNamespace,
   reader: RedisReader,
@@ -69,15 +76,21 @@ export async function pruneNamespace(
   for (const bucket of namespace.buckets) {
     const last = await progressOf(namespace, bucket, policy.nowMs)
     const clock = nextPruneClock(last.clock, policy.nowMs)
-    const pruner = new BucketPruner({ namespace, reader, bucket, cut: boundedCut(policy, clock) })
-    const ended = await pruner.forget(batch - total.leases)
-    const trimmed = await pruner.trim(last, ended.leases > 0)
-    await pruner.note({ ...trimmed, clock })
-    await pruner.removeRefusals()
-    await pruner.tidy()
+    const cut = boundedCut(policy, clock)
+    const pruning = { namespace, reader, bucket, cut }
+    const ended = await forgetEnded(pruning, batch - total.leases)
+    const trimmed = await trim(pruning, last, ended.leases > 0)
+    const { notBeforeMs, from, events } = trimmed
+    const noted = [notBeforeMs, from, clock.readingMs, clock.believedMs].join(' ')
+    await run(pruning, NOTE_PRUNED_SCRIPT, [
+      noted,
+      String(2 * TTL_MS_MAX),
+      String(cut.endedBeforeMs),
+    ])
+    await tidy(pruning)
     total.leases += ended.leases
-    total.events += trimmed.events
-    total.more ||= ended.more || trimmed.from !== '-'
+    total.events += events
+    total.more ||= ended.more || from !== '-'
   }
   return total
 }
@@ -95,127 +108,112 @@ async function progressOf(
   return { notBeforeMs: Number(notBeforeMs), from, clock }
 }
 
-interface BucketPruning {
-  readonly namespace: RedisNamespace
-  readonly reader: RedisReader
-  readonly bucket: number
-  readonly cut: PruneCut
+function run(
+  { namespace, bucket }: Pruning,
+  script: string,
+  args: readonly string[],
+): Promise<unknown> {
+  return namespace.run(script, args, { bucket, effect: 'writes' })
 }
 
-class BucketPruner {
-  readonly #reader: RedisReader
-  readonly #bucket: number
-  readonly #cut: PruneCut
-  readonly #namespace: RedisNamespace
-
-  constructor({ namespace, reader, bucket, cut }: BucketPruning) {
-    this.#namespace = namespace
-    this.#reader = reader
-    this.#bucket = bucket
-    this.#cut = cut
-  }
-
-  #run(script: string, args: readonly string[]): Promise<unknown> {
-    return this.#namespace.run(script, args, { bucket: this.#bucket, effect: 'writes' })
-  }
-
-  async note({ notBeforeMs, from, clock }: Progress): Promise<void> {
-    const text = [notBeforeMs, from, clock.readingMs, clock.believedMs].join(' ')
-    await this.#run(NOTE_PRUNED_SCRIPT, [text, String(2 * TTL_MS_MAX)])
-  }
-
-  async removeRefusals(): Promise<void> {
-    await this.#run(REMOVE_REFUSALS_SCRIPT, [String(this.#cut.endedBeforeMs)])
-  }
-
-  async forget(batch: number): Promise<{ readonly leases: number; readonly more: boolean }> {
-    const prunable = new Map<string, PlacedRecord>()
-    for await (const records of this.#endedBefore()) {
-      for (const record of records) {
-        if (mayBePruned(record.entry, this.#cut)) prunable.set(record.entry.id, record)
-      }
-      if (prunable.size > batch) break
+async function forgetEnded(
+  pruning: Pruning,
+  batch: number,
+): Promise<{ readonly leases: number; readonly more: boolean }> {
+  const prunable = new Map<string, PlacedRecord>()
+  for await (const records of endedBefore(pruning)) {
+    for (const record of records) {
+      if (mayBePruned(record.entry, pruning.cut)) prunable.set(record.entry.id, record)
     }
-    const gone = [...prunable.values()].slice(0, batch)
-    const more = prunable.size > gone.length
-    if (gone.length === 0) return { leases: 0, more }
-    const args = gone.flatMap(({ entry, place }) => [entry.id, String(place)])
-    return { leases: (await this.#run(FORGET_SCRIPT, args)) as number, more }
+    if (prunable.size > batch) break
   }
+  const gone = [...prunable.values()].slice(0, batch)
+  const more = prunable.size > gone.length
+  if (gone.length === 0) return { leases: 0, more }
+  const args = gone.flatMap(({ entry, place }) => [entry.id, String(place)])
+  return { leases: (await run(pruning, FORGET_SCRIPT, args)) as number, more }
+}
 
-  /** Those whose end was noticed later, then those that ended when the ledger says so. */
-  async *#endedBefore(): AsyncGenerator<readonly PlacedRecord[]> {
-    const bucket = this.#bucket
-    const before = Math.max(0, this.#cut.endedBeforeMs)
-    yield (await this.#reader.look(bucket, ['late', String(before), String(LATE_PAGE)])).records
-    const walk = { bucket, to: String(before * 1_000), wanted: 'ended' } as const
-    for (let from: string | null = '-'; from !== null;) {
-      const page = await this.#reader.walk({ ...walk, from })
-      yield recordsOf(page.triples)
-      from = page.next
+/** Those whose end was noticed later, then those that ended when the ledger says so. */
+async function* endedBefore({
+  reader,
+  bucket,
+  cut,
+}: Pruning): AsyncGenerator<readonly PlacedRecord[]> {
+  const before = Math.max(0, cut.endedBeforeMs)
+  yield (await reader.look(bucket, ['late', String(before), String(LATE_PAGE)])).records
+  const walk = { bucket, to: String(before * 1_000), wanted: 'ended' } as const
+  for (let from: string | null = '-'; from !== null;) {
+    const page: WalkedPage = await reader.walk({ ...walk, from })
+    yield recordsOf(page.triples)
+    from = page.next
+  }
+}
+
+/** Goes on where the last call has stopped, and begins again when there is cause, or after a while. */
+async function trim(
+  pruning: Pruning,
+  { from, notBeforeMs }: Progress,
+  hasCause: boolean,
+): Promise<Omit<Progress, 'clock'> & { readonly events: number }> {
+  const { nowMs } = pruning.cut
+  if (from === '-' && !hasCause && nowMs < notBeforeMs) return { from, notBeforeMs, events: 0 }
+  const { events, next } = await dropRows(pruning, from)
+  if (next !== null) return { from: next, notBeforeMs: 0, events }
+  return { from: '-', notBeforeMs: nowMs + TRIM_INTERVAL_MS, events }
+}
+
+async function dropRows(
+  pruning: Pruning,
+  start: string,
+): Promise<{ readonly events: number; readonly next: string | null }> {
+  const { reader, bucket, cut } = pruning
+  const rows = new Map<string, RowInQuestion>()
+  const earlier = new Map<string, EventInQuestion>()
+  const to = String(Math.max(0, cut.endedBeforeMs) * 1_000)
+  let events = 0
+  let next: string | null = start
+  for (let step = 0; step < TRIM_STEPS && next !== null; step += 1) {
+    const page: WalkedPage = await reader.walk({ bucket, to, wanted: 'rows', from: next })
+    const superseded = noteRows(page.triples, rows, earlier)
+    const ttlMs = await ttlsOf(pruning, superseded)
+    for (const { event, row } of superseded) {
+      if (isSuperseded(event, ttlMs.get(event.leaseId) ?? null, cut)) row.staying -= 1
     }
+    events += await drop(pruning, rows)
+    next = page.next
   }
+  return { events, next }
+}
 
-  /** Goes on where the last call has stopped, and begins again when there is cause, or after a while. */
-  async trim(
-    { from, notBeforeMs }: Progress,
-    hasCause: boolean,
-  ): Promise<Omit<Progress, 'clock'> & { readonly events: number }> {
-    const { nowMs } = this.#cut
-    if (from === '-' && !hasCause && nowMs < notBeforeMs) return { from, notBeforeMs, events: 0 }
-    const { events, next } = await this.#dropRows(from)
-    if (next !== null) return { from: next, notBeforeMs: 0, events }
-    return { from: '-', notBeforeMs: nowMs + TRIM_INTERVAL_MS, events }
-  }
+/** Of the live leases whose old events depend on it. */
+async function ttlsOf(
+  { reader, bucket }: Pruning,
+  superseded: readonly EventInQuestion[],
+): Promise<ReadonlyMap<string, number>> {
+  const ids = new Set(superseded.map(({ event }) => event.leaseId))
+  if (ids.size === 0) return new Map()
+  const { records } = await reader.look(bucket, ['ids', ...ids])
+  const live = records.filter(({ entry }) => isLive(entry))
+  return new Map(live.map(({ entry }) => [entry.id, entry.ttlMs]))
+}
 
-  async #dropRows(
-    start: string,
-  ): Promise<{ readonly events: number; readonly next: string | null }> {
-    const rows = new Map<string, RowInQuestion>()
-    const earlier = new Map<string, EventInQuestion>()
-    const to = String(Math.max(0, this.#cut.endedBeforeMs) * 1_000)
-    const walk = { bucket: this.#bucket, to, wanted: 'rows' } as const
-    let events = 0
-    let next: string | null = start
-    for (let step = 0; step < TRIM_STEPS && next !== null; step += 1) {
-      const page = await this.#reader.walk({ ...walk, from: next })
-      const superseded = noteRows(page.triples, rows, earlier)
-      const ttlMs = await this.#ttlsOf(superseded)
-      for (const { event, row } of superseded) {
-        if (isSuperseded(event, ttlMs.get(event.leaseId) ?? null, this.#cut)) row.staying -= 1
-      }
-      events += await this.#drop(rows)
-      next = page.next
-    }
-    return { events, next }
-  }
+async function drop(pruning: Pruning, rows: Map<string, RowInQuestion>): Promise<number> {
+  const gone = [...rows.values()].filter(({ staying }) => staying === 0)
+  if (gone.length === 0) return 0
+  for (const { row } of gone) rows.delete(row)
+  const requests = gone.flatMap((row) => row.requests)
+  const names = gone.map(({ row }) => row)
+  await run(pruning, DROP_ROWS_SCRIPT, [String(gone.length), ...names, ...requests])
+  return gone.reduce((sum, { events }) => sum + events, 0)
+}
 
-  /** Of the live leases whose old events depend on it. */
-  async #ttlsOf(superseded: readonly EventInQuestion[]): Promise<ReadonlyMap<string, number>> {
-    const ids = new Set(superseded.map(({ event }) => event.leaseId))
-    if (ids.size === 0) return new Map()
-    const { records } = await this.#reader.look(this.#bucket, ['ids', ...ids])
-    const live = records.filter(({ entry }) => isLive(entry))
-    return new Map(live.map(({ entry }) => [entry.id, entry.ttlMs]))
-  }
-
-  async #drop(rows: Map<string, RowInQuestion>): Promise<number> {
-    const gone = [...rows.values()].filter(({ staying }) => staying === 0)
-    if (gone.length === 0) return 0
-    for (const { row } of gone) rows.delete(row)
-    const requests = gone.flatMap((row) => row.requests)
-    const names = gone.map(({ row }) => row)
-    await this.#run(DROP_ROWS_SCRIPT, [String(gone.length), ...names, ...requests])
-    return gone.reduce((sum, { events }) => sum + events, 0)
-  }
-
-  async tidy(): Promise<void> {
-    let cursor = '0'
-    for (let step = 0; step < TIDY_STEPS; step += 1) {
-      const args = [this.#namespace.clockText, cursor, String(TIDY_PAGE)]
-      cursor = String(await this.#run(TIDY_SCRIPT, args))
-      if (cursor === '0') return
-    }
+async function tidy(pruning: Pruning): Promise<void> {
+  let cursor = '0'
+  for (let step = 0; step < TIDY_STEPS; step += 1) {
+    const args = [pruning.namespace.clockText, cursor, String(TIDY_PAGE)]
+    cursor = String(await run(pruning, TIDY_SCRIPT, args))
+    if (cursor === '0') return
   }
 }
 

@@ -6,13 +6,10 @@ import { invalid, LeaseError } from '../../core/errors.ts'
 import type { LeaseEvent } from '../../core/event.ts'
 import { isLive } from '../../core/lease.ts'
 import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
-import { realmOf, type Reach } from '../../core/resource.ts'
+import { ancestorsOf, isTree, type Reach } from '../../core/resource.ts'
 import type { EntryQuery, HistoryQuery, LedgerEntry, Position } from '../../store-port/store.ts'
 import { isAboutEnded, matchesEntry, matchesEvent } from '../query-matching.ts'
-import type { Attempt, FoundEntries } from '../optimistic/backend.ts'
-import { viewOf, type ScriptAnswer } from './redis-attempt.ts'
-import { groupArgument } from './redis-attempt.ts'
-import { VIEW_SCRIPT } from './redis-commit-script.ts'
+import type { FoundEntries } from '../optimistic/backend.ts'
 import { EVENTS_PER_ROW } from './redis-layout.ts'
 import type { RedisNamespace } from './redis-namespace.ts'
 import { CLOCK_DOMAIN, eventOf, recordsOf, type PlacedRecord } from './redis-records.ts'
@@ -77,7 +74,7 @@ export class RedisReader {
   }
 
   async find(query: EntryQuery): Promise<FoundEntries> {
-    const buckets = this.#bucketsFor(query.overlapping ?? query)
+    const buckets = this.#namespace.bucketsFor(query.overlapping ?? query)
     const parts = await Promise.all(buckets.map((bucket) => this.#ofBucket(query, bucket)))
     const inOrder = parts.flatMap(({ placed }) => placed).toSorted(byPlace)
     const shown = inOrder.slice(0, query.limit)
@@ -89,10 +86,6 @@ export class RedisReader {
       more,
       next: last === undefined ? null : cursorOf(last),
     }
-  }
-
-  #bucketsFor({ resource }: Partial<Pick<Reach, 'resource'>>): readonly number[] {
-    return resource === undefined ? this.#namespace.buckets : [this.#namespace.bucketOf(resource)]
   }
 
   async #ofBucket(
@@ -111,7 +104,12 @@ export class RedisReader {
 
   async #gather(ask: Ask): Promise<Gathered> {
     const { query, bucket } = ask
-    if (query.overlapping !== undefined) return this.#overlapping(bucket, query.overlapping)
+    if (query.overlapping !== undefined) {
+      const page = await this.look(bucket, ['overlapping', placeText(query.overlapping)])
+      if (page.next === '') return page
+      const message = `the server's clock is ${page.next} ms behind its last commit`
+      throw new LeaseError('STORE_UNAVAILABLE', message)
+    }
     if (query.ids !== undefined) {
       const page = await this.look(bucket, ['ids', ...new Set(query.ids)])
       return { nowUs: page.nowUs, records: matching(page, { ...ask, floor: 0 }) }
@@ -199,29 +197,15 @@ export class RedisReader {
     return { nowUs, next, records: recordsOf(triples) }
   }
 
-  /** An attempt that can only miss is answered with what is there. */
-  async #overlapping(bucket: number, reach: Reach): Promise<Gathered> {
-    const { channelOf, nowUs: clock } = this.#namespace
-    const facts = { clock, settingsRevision: -1, sender: '', channelOf }
-    const args = [groupArgument([lookAt(reach)], facts)]
-    const answer = await this.#namespace.run(VIEW_SCRIPT, args, { bucket, effect: READS })
-    const [nowUs, , , behindMs, , , views] = answer as ScriptAnswer
-    if (views === undefined) {
-      const message = `the server's clock is ${behindMs} ms behind its last commit`
-      throw new LeaseError('STORE_UNAVAILABLE', message)
-    }
-    const [view] = views as readonly (readonly unknown[])[]
-    const records = viewOf(view ?? []).entries.filter(({ entry }) => isLive(entry))
-    return { nowUs, records }
-  }
-
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
     const { limit, newestFirst = false } = query
     const count = this.#namespace.prefixes.length
     const start =
       query.after === undefined ? startOf(count, newestFirst) : parsePosition(query.after, count)
     const parts = await Promise.all(
-      this.#bucketsFor(query).map((bucket) => this.#tell(bucket, query, start[bucket] ?? '0')),
+      this.#namespace
+        .bucketsFor(query)
+        .map((bucket) => this.#tell(bucket, query, start[bucket] ?? '0')),
     )
     const inOrder = parts.flat().toSorted((a, b) => (newestFirst ? b.us - a.us : a.us - b.us))
     if (inOrder.length === 0 && query.after !== undefined) await this.#requireReached(query.after)
@@ -368,7 +352,7 @@ function partOf({ resource, holder }: HistoryQuery | EntryQuery): { readonly par
 
 function liveLook({ resource, holder, session, deadline, limit }: EntryQuery): readonly string[] {
   const most = String(GATHERED_MAX)
-  if (resource !== undefined) return ['claims', resource]
+  if (resource !== undefined) return ['claims', JSON.stringify({ realm: resource })]
   if (session !== undefined) return ['members', `s:${session}`, most]
   if (holder !== undefined) return ['members', `h:${holder}`, most]
   return deadline === 'passed' ? ['due', String(limit + 1)] : ['live', most]
@@ -379,15 +363,9 @@ function matching({ nowUs, records }: Gathered, { query, floor }: Ask): readonly
   return records.filter(({ place, entry }) => place > floor && matchesEntry(entry, query, now))
 }
 
-const NOBODY = '00000000-0000-0000-0000-000000000000'
-
-/** Of an attempt that writes nothing, at a time that never was. */
-const NOTHING = { writes: [], events: [], requests: [], epochs: [], wakes: [], fences: null }
-const NEVER = { fromUs: 0, beforeUs: 0, wallMs: 0 }
-
-function lookAt(reach: Reach): Attempt {
-  const readSet = { ...reach, leaseId: NOBODY, requestId: null, depth: 'claims' } as const
-  const realm = realmOf(reach.resource)
-  const place = { readSet, realm, own: 0, claims: [], hasPrior: false, epoch: 0 }
-  return { places: [place], ...NEVER, ...NOTHING }
+/** A reach as the scripts name places; `placeArgument` of redis-attempt.ts says more of one. */
+function placeText({ resource, extent }: Reach): string {
+  if (!isTree(resource)) return JSON.stringify({ realm: resource })
+  const subtree = extent === 'subtree' || undefined
+  return JSON.stringify({ resource, above: ancestorsOf(resource), subtree })
 }

@@ -180,6 +180,6 @@ export function recordsOf(triples: readonly unknown[]): readonly PlacedRecord[] 
   return records
 }
 
-export function isLiveRecord(kept: VersionedEntry | null): boolean {
+export function isLiveRecord(kept: VersionedEntry | null): kept is VersionedEntry {
   return kept !== null && isLive(kept.entry)
 }

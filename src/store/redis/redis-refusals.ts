@@ -10,51 +10,48 @@ import { COUNT_REFUSALS_SCRIPT, REFUSALS_SCRIPT } from './redis-scripts.ts'
 
 const PAGE = 1_000
 
-export class RedisRefusals {
-  readonly #namespace: RedisNamespace
-
-  constructor(namespace: RedisNamespace) {
-    this.#namespace = namespace
+export async function countRefusals(
+  namespace: RedisNamespace,
+  refusals: readonly CountedRefusal[],
+): Promise<void> {
+  const { buckets } = namespace
+  const most = String(Math.ceil(REFUSALS_MAX / buckets.length))
+  const countIn = async (bucket: number): Promise<void> => {
+    const some = refusals.filter(({ event }) => namespace.bucketOf(event.resource) === bucket)
+    if (some.length === 0) return
+    const args = [most, ...some.flatMap(wordsOf)]
+    await namespace.run(COUNT_REFUSALS_SCRIPT, args, { bucket, effect: 'writes' })
   }
+  await Promise.all(buckets.map(countIn))
+}
 
-  async count(refusals: readonly CountedRefusal[]): Promise<void> {
-    const { buckets } = this.#namespace
-    const most = String(Math.ceil(REFUSALS_MAX / buckets.length))
-    await Promise.all(
-      buckets.map(async (bucket) => {
-        const some = refusals.filter(({ event }) => {
-          return this.#namespace.bucketOf(event.resource) === bucket
-        })
-        if (some.length === 0) return
-        const args = [most, ...some.flatMap(wordsOf)]
-        await this.#namespace.run(COUNT_REFUSALS_SCRIPT, args, { bucket, effect: 'writes' })
-      }),
-    )
-  }
+export async function findRefusals(
+  namespace: RedisNamespace,
+  query: RefusalQuery,
+): Promise<readonly CountedRefusal[]> {
+  const buckets = namespace.bucketsFor(query)
+  const parts = await Promise.all(buckets.map((bucket) => findIn(namespace, bucket, query)))
+  return refusalsFor(parts.flat().toSorted(compareRefusals), query)
+}
 
-  async find(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
-    const { resource } = query
-    const buckets =
-      resource === undefined ? this.#namespace.buckets : [this.#namespace.bucketOf(resource)]
-    const parts = await Promise.all(buckets.map((bucket) => this.#findIn(bucket, query)))
-    return refusalsFor(parts.flat().toSorted(compareRefusals), query)
-  }
-
-  /** As many as are asked for, and all of the millisecond of the last: the server has them in another order. */
-  async #findIn(bucket: number, query: RefusalQuery): Promise<readonly CountedRefusal[]> {
-    const { fromMs = '-inf', toMs = '+inf', newestFirst, limit } = query
-    const range =
-      newestFirst === true ? ['ZREVRANGEBYSCORE', toMs, fromMs] : ['ZRANGEBYSCORE', fromMs, toMs]
-    const found: CountedRefusal[] = []
-    for (let passed = 0; ; passed += PAGE) {
-      const args = [...range, passed, PAGE].map(String)
-      const words = await this.#namespace.run(REFUSALS_SCRIPT, args, { bucket, effect: 'reads' })
-      const page = refusalsOf(words as readonly string[])
-      found.push(...page.filter(({ event }) => matchesEvent(event, query)))
-      const last = found[limit - 1]
-      const isWhole = last !== undefined && last.event.atMs !== page.at(-1)?.event.atMs
-      if (isWhole || page.length < PAGE) return found
-    }
+/** As many as are asked for, and all of the millisecond of the last: the server has them in another order. */
+async function findIn(
+  namespace: RedisNamespace,
+  bucket: number,
+  query: RefusalQuery,
+): Promise<readonly CountedRefusal[]> {
+  const { fromMs = '-inf', toMs = '+inf', newestFirst, limit } = query
+  const range =
+    newestFirst === true ? ['ZREVRANGEBYSCORE', toMs, fromMs] : ['ZRANGEBYSCORE', fromMs, toMs]
+  const found: CountedRefusal[] = []
+  for (let passed = 0; ; passed += PAGE) {
+    const args = [...range, passed, PAGE].map(String)
+    const words = await namespace.run(REFUSALS_SCRIPT, args, { bucket, effect: 'reads' })
+    const page = refusalsOf(words as readonly string[])
+    found.push(...page.filter(({ event }) => matchesEvent(event, query)))
+    const last = found[limit - 1]
+    const isWhole = last !== undefined && last.event.atMs !== page.at(-1)?.event.atMs
+    if (isWhole || page.length < PAGE) return found
   }
 }
 

@@ -3,6 +3,8 @@
  * is where. ARGV[1] is always the identity of the namespace. Each looks at a bounded number of things, so that nobody waits
  * long behind it.
  */
+import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
+import { PLACES } from './redis-commit-script.ts'
 import { DAY_MS, KNOW_STATE, LAYOUT_VERSION, scriptOf } from './redis-layout.ts'
 
 /** KEYS[1] is the key of the namespace's own facts. ARGV: layout, buckets, incarnation to begin with. Answers with those that hold. */
@@ -72,14 +74,16 @@ return 1
  *     members KEY MOST     a set, unless it has more
  *     live MOST            all that is live, unless it is more
  *     due MOST             what is live and whose deadline has passed
- *     claims RESOURCE      what is live at a resource
+ *     claims PLACE         what is live at a place, which is JSON
+ *     overlapping PLACE    the same; goes on after so many milliseconds if the clock is too far behind the last commit
  *     unrecorded FROM COUNT   those of which the ledger does not tell, by creation
  *     late BEFORE COUNT    ended ones whose end was noticed later, by that end
  */
 export const LOOK_SCRIPT: string = scriptOf(
   'reads',
-  `${KNOW_STATE}
-local now = math.max(clock(ARGV[2] ~= '' and ARGV[2]), state.high)
+  `${KNOW_STATE}${PLACES}
+local given = clock(ARGV[2] ~= '' and ARGV[2])
+local now = math.max(given, state.high)
 local answer = { now, '' }
 local how, ids = ARGV[3], {}
 if how == 'ids' then
@@ -98,9 +102,11 @@ elseif how == 'live' then
   end
 elseif how == 'due' then
   ids = call('ZRANGEBYSCORE', P .. 'due', '-inf', now, 'LIMIT', 0, ARGV[4])
-elseif how == 'claims' then
-  local claims = match(call('HGET', P .. 'live', ARGV[4]) or '', '^%d+ %d+ %d+ (.*)$') or ''
-  for id in string.gmatch(claims, '(%S+) %S+ ') do ids[#ids + 1] = id end
+elseif how == 'claims' or how == 'overlapping' then
+  if how == 'overlapping' and state.high - given > ${STORE_CLOCK_BEHIND_US_MAX} then
+    answer[2] = int(math.ceil((state.high - given) / 1000))
+  end
+  for id in string.gmatch(claimsAt(cjson.decode(ARGV[4])), CLAIM) do ids[#ids + 1] = id end
 elseif how == 'late' then
   ids = call('ZRANGEBYSCORE', P .. 'late', '-inf', '(' .. ARGV[4], 'LIMIT', 0, ARGV[5])
 else
@@ -219,15 +225,6 @@ return #rows
 `,
 )
 
-/** Notes how far the bucket was pruned. ARGV: a text, for how long. Also on a server that is out of memory. */
-export const NOTE_PRUNED_SCRIPT: string = scriptOf(
-  'deletes',
-  `${KNOW_STATE}
-call('SET', P .. 'pruned', ARGV[2], 'PX', ARGV[3])
-return 1
-`,
-)
-
 const REMOVE_REFUSALS = `
 local function removeRefusals(keys)
   send('ZREM', 'refused', keys)
@@ -265,11 +262,15 @@ return answer
 `,
 )
 
-/** Forgets refusals that were the last of their kind before a time. ARGV: the time. */
-export const REMOVE_REFUSALS_SCRIPT: string = scriptOf(
+/**
+ * Notes how far the bucket was pruned, and forgets refusals that were the last of their kind before a time. ARGV: a text, for how
+ * long, the time. Also on a server that is out of memory.
+ */
+export const NOTE_PRUNED_SCRIPT: string = scriptOf(
   'deletes',
   `${KNOW_STATE}${REMOVE_REFUSALS}
-removeRefusals(call('ZRANGEBYSCORE', P .. 'refused', '-inf', '(' .. ARGV[2]))
+call('SET', P .. 'pruned', ARGV[2], 'PX', ARGV[3])
+removeRefusals(call('ZRANGEBYSCORE', P .. 'refused', '-inf', '(' .. ARGV[4]))
 return 1
 `,
 )
