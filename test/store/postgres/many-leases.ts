@@ -37,7 +37,7 @@ export async function fillDatabase(url: string, count: number): Promise<void> {
   const holder = `'holder-' || (n % 1000)`
   const number = `nextval('tenure.entry_number')`
   await copy('tenure.realms', { realm: name })
-  await copy('tenure.leases', { id, resource: name, holder, number })
+  await copy('tenure.live_leases', { id, resource: name, holder, number })
   const event = { lease_id: id, resource: name, holder, seq: `nextval('tenure.ledger_seq')` }
   await copy('tenure.ledger', event)
   await client.query('VACUUM ANALYZE')
@@ -49,10 +49,10 @@ export async function bytesPerLease(url: string): Promise<number> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
   const { rows } = await client.query<{ bytes: string }>(`SELECT (
-      pg_total_relation_size('tenure.leases') + pg_total_relation_size('tenure.ledger')
+      pg_total_relation_size('tenure.live_leases') + pg_total_relation_size('tenure.ledger')
       + pg_total_relation_size('tenure.realms')
     ) / count(*) - avg(length(resource) + length(holder) + length(session)) AS bytes
-    FROM tenure.leases`)
+    FROM tenure.live_leases`)
   await client.end()
   return Number(rows[0]?.bytes)
 }
