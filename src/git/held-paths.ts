@@ -10,7 +10,7 @@ import { nameOf, parseResource, type Reach, type Resource } from '../core/resour
 import { canonicalPath, fs, ifThere } from '../runtime/file-system.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import { listAll } from '../service/list-all.ts'
-import { topOf } from './worktree.ts'
+import { topOf } from './repository.ts'
 
 export interface HeldPath {
   /** From the top of the worktree, for people; a name that is no UTF-8 has replacement characters. */

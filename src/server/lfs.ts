@@ -9,7 +9,7 @@ import type { Blocker } from '../core/conflict.ts'
 import { invalid } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import { covers, nameOf, parseResource, type Resource } from '../core/resource.ts'
-import { trackedPaths } from '../git/tracked-paths.ts'
+import { trackedPaths } from '../git/repository.ts'
 import {
   ANY_OBJECT,
   FLAG,

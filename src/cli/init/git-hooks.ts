@@ -12,7 +12,7 @@ import {
   withoutGuard,
   type Hook,
 } from '../../git/hook-text.ts'
-import { hooksDirectory } from '../../git/hooks-directory.ts'
+import { hooksDirectory } from '../../git/repository.ts'
 import { fs, ifThere } from '../../runtime/file-system.ts'
 import { readIfThere, type FileChange } from '../file-change.ts'
 

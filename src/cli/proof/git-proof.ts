@@ -2,7 +2,7 @@
 import path from 'node:path'
 import { isLeaseError } from '../../core/errors.ts'
 import { hasGuard, HOOKS, type Hook } from '../../git/hook-text.ts'
-import { hooksDirectory } from '../../git/hooks-directory.ts'
+import { hooksDirectory } from '../../git/repository.ts'
 import { fs } from '../../runtime/file-system.ts'
 import { runProgram, type ProgramEnd } from '../../runtime/programs.ts'
 import { attempt, type Check } from '../checkup.ts'
