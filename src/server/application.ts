@@ -290,7 +290,7 @@ async function answerLfs(parts: ApplicationParts, c: Ctx): Promise<Response> {
     const { pathname, searchParams: query } = new URL(c.req.url)
     const place = pathname.split('/').slice(4)
     const line = { method: c.req.method, place, query, body }
-    return lfsResponse(await answerLfsRequest({ call, holder, repository }, line))
+    return lfsResponse(await answerLfsRequest({ call, holder, repository }, line), repository)
   } catch (error) {
     parts.metrics.refused(error)
     return lfsProblem(error)

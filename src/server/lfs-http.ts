@@ -2,12 +2,14 @@
 import { parseHolder } from '../core/input.ts'
 import { callerOf, localCaller, type Caller } from './caller.ts'
 import { refuseForeignPages } from './host-check.ts'
-import type { LfsAnswer } from './lfs.ts'
+import type { LfsAnswer, LfsRepository } from './lfs.ts'
 import { forbidden, HttpError, problemOf, unauthenticated } from './problem.ts'
 import type { Role } from './token.ts'
 import type { TokenFile } from './token-file.ts'
 
 const TYPE = 'application/vnd.git-lfs+json'
+/** Where the files of the repository are; empty where the server was not told of it. */
+export const LFS_ROOT_HEADER = 'Tenure-Repository-Root'
 export const LFS_MEDIA_TYPE: RegExp = /^application\/(vnd\.git-lfs\+)?json(\s*;.*)?$/i
 
 interface Credentials {
@@ -22,7 +24,12 @@ export interface LfsCaller {
   readonly holder: string
 }
 
-/** User: the holder; password: the token, or anything where nobody needs one. A browser could be made to send both. */
+/**
+ * User: the holder; password: the token, or anything where nobody needs one. A browser could be made to send both.
+ *
+ * 401 asks for credentials, so only a caller without any gets it: git-lfs answers each 401 with the same credentials again, for
+ * ever. A wrong token is 403, which ends the command with the message.
+ */
 export function lfsCaller(
   { tokens, localRole }: { readonly tokens: TokenFile | null; readonly localRole: Role },
   { authorization, host, origin }: Credentials,
@@ -32,23 +39,23 @@ export function lfsCaller(
   const [, encoded] = /^Basic ([A-Za-z0-9+/=]+)$/i.exec(authorization ?? '') ?? []
   const [, user, password] =
     /^([^:]+):(.*)$/s.exec(Buffer.from(encoded ?? '', 'base64').toString()) ?? []
-  if (user === undefined || password === undefined)
-    throw missing('a user and a token must be given')
+  if (user === undefined || password === undefined) throw missing()
   const holder = parseHolder(user)
   if (tokens === null) return { caller: localCaller(localRole), holder }
   const token = tokens.tokenOf(password)
-  if (token === null) throw missing('the token must be a valid one')
+  if (token === null) throw forbidden('the password must be a valid token', { field: 'password' })
   return { caller: callerOf(token), holder }
 }
 
-function missing(message: string): HttpError {
-  const { error } = unauthenticated(message)
+function missing(): HttpError {
+  const { error } = unauthenticated('a user and a token must be given')
   const headers = { 'LFS-Authenticate': 'Basic realm="tenure"' }
   return new HttpError(error, { status: 401, headers })
 }
 
-export function lfsResponse({ status, body }: LfsAnswer): Response {
-  return respond(status, body, {})
+/** `tenure doctor` asks whether the server knows the repository; clients pass over the header. */
+export function lfsResponse({ status, body }: LfsAnswer, { root }: LfsRepository): Response {
+  return respond(status, body, { [LFS_ROOT_HEADER]: encodeURI(root ?? '') })
 }
 
 export function lfsProblem(thrown: unknown): Response {

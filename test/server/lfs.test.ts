@@ -10,6 +10,11 @@ beforeAll(() => {
   requireTestTool('git-lfs')
 })
 
+interface Check {
+  readonly ok: boolean
+  readonly detail: string
+}
+
 interface Lfs {
   readonly repository: TemporaryRepository
   readonly served: Serving
@@ -116,24 +121,39 @@ it('knows repositories by their names where it does not know their files', async
   expect((await as('ben', 'lfs', 'locks')).stdout).toMatch(/^src\/x\.ts\tann until/)
 })
 
-it('is what tenure init lfs sets up, and the doctor says whether it answers', async () => {
+it('is what tenure init lfs sets up, and the doctor says whether it has the repository', async () => {
   const { repository, served } = await lfsIn()
   const { tenure, run, root } = repository
   await tenure(['init', 'lfs', '--write'])
   const file = `${root}/.lfsconfig`
   const text = fs.readFileSync(file, 'utf8')
-  const checked = async (server: string): Promise<string | undefined> => {
-    fs.writeFileSync(file, text.replace('http://127.0.0.1:7420', server))
-    const { stdout } = await run(['doctor', '--json'])
-    const { checks } = JSON.parse(stdout) as { checks: { name: string; detail: string }[] }
-    return checks.find(({ name }) => name === 'lfs')?.detail
+  const place = '/lfs/default/repo'
+  const checked = async (url: string, env = {}): Promise<readonly [boolean, string]> => {
+    fs.writeFileSync(file, text.replace(`http://127.0.0.1:7420${place}`, url))
+    const { stdout } = await run(['doctor', '--json'], { env })
+    const { checks } = JSON.parse(stdout) as { checks: (Check & { name: string })[] }
+    const found = checks.find(({ name }) => name === 'lfs')
+    return [found?.ok ?? false, found?.detail ?? '']
   }
-  expect(await checked(served.url)).toBe(`${served.url}/lfs/default/repo has the locks`)
-  const closed = 'http://127.0.0.1:1'
-  expect(await checked(closed)).toBe(
-    `no server answers at ${closed}/lfs/default/repo: tenure serve --repo DIR`,
-  )
-  expect(await checked(`${served.url}/v1`)).toMatch(/is no server of Tenure: it answers with 404$/)
+  const { url } = served
+  expect(await checked(`${url}${place}`)).toEqual([true, `${url}${place} has the locks of ${root}`])
+  const other = `${url}/lfs/default/nonsense`
+  const unknown = `the server does not know the repository of ${other}: tenure serve --repo DIR`
+  expect(await checked(other)).toEqual([false, unknown])
+  const closed = `http://127.0.0.1:1${place}`
+  expect(await checked(closed)).toEqual([
+    false,
+    `no server answers at ${closed}: tenure serve --repo DIR`,
+  ])
+  expect(await checked(`${url}/v1`)).toEqual([false, `${url}/v1 answers with 404`])
+  const guarded = await serving({ withTokens: true, repositories: { repo: root } })
+  const secret = guarded.token({ name: 'ann', role: 'reader' })
+  const there = `${guarded.url}${place}`
+  expect(await checked(there)).toEqual([
+    false,
+    `${there} answers with 403: the password must be a valid token (TENURE_TOKEN)`,
+  ])
+  expect((await checked(there, { TENURE_TOKEN: secret }))[0]).toBe(true)
 })
 
 it('takes a token as the password, and its holder as the user', async () => {
@@ -143,6 +163,29 @@ it('takes a token as the password, and its holder as the user', async () => {
   const other = await lfs.as(`ben:${secret}`, 'lfs', 'lock', 'lib/y.ts')
   expect(other.stdout + other.stderr).toMatch(/ann must not act as "ben"/)
 })
+
+it('ends in a line where the token is wrong, whether a URL or a helper has it', async () => {
+  const { as, repository, served } = await lfsIn({ withTokens: true })
+  const wrong = await as('ann:wrong', 'lfs', 'lock', 'src/x.ts')
+  expect(wrong.code).not.toBe(0)
+  expect(wrong.stdout + wrong.stderr).toContain('the password must be a valid token')
+  const secret = served.token({ name: 'ann', role: 'holder', as: ['ann'] })
+  const lock = (token: string): Promise<Ended> => {
+    const url = `${served.url}/lfs/default/repo`
+    const env = { TENURE_HOLDER: 'ann', TENURE_TOKEN: token }
+    const settings = ['-c', `lfs.url=${url}`, '-c', `credential.${served.url}.helper=${HELPER}`]
+    return repository.attempt([...settings, 'lfs', 'lock', 'src/x.ts'], { env })
+  }
+  const refused = await lock('wrong')
+  expect(refused.stdout + refused.stderr).toContain('the password must be a valid token')
+  expect((await lock(secret)).stdout).toBe('Locked src/x.ts\n')
+})
+
+/** As docs/agents.md has it. */
+const [, HELPER = ''] =
+  /^ {2}git config credential\.\S+\.helper \\\n {4}'(.+)'$/m.exec(
+    fs.readFileSync(new URL('../../docs/agents.md', import.meta.url), 'utf8'),
+  ) ?? []
 
 interface Line {
   readonly line: string

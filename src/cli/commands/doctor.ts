@@ -36,7 +36,7 @@ export const doctor: CliCommand = defineCommand({
   },
   notes: [
     'Looks at Node and the store: of a file also at the driver, the directory and every row, of PostgreSQL at the schema and what the role may write, of Redis at whether keys are evicted. It wakes itself up, because a connection may accept a subscription and deliver nothing, and prunes nothing, to see whether it could. What it writes to find out whether it can is rolled back or removed, and a file that does not exist yet, or is empty, is not made: it says where the store would be; a server is opened as by any command, which makes the schema or the namespace if there is none. One line for each thing that is wrong. The exit status is 0 if all is well and 1 if not.',
-    'What tenure init has set up here it tries: the hook of each client before an edit of a file that another holds, the server of MCP with a request for it, whether the server of Git LFS answers, and git with a commit and a push of it, in a temporary directory with a temporary store.',
+    'What tenure init has set up here it tries: the hook of each client before an edit of a file that another holds, the server of MCP with a request for it, the server of Git LFS with a question for the locks of this repository, and git with a commit and a push of it, in a temporary directory with a temporary store.',
   ],
   examples: [
     'tenure doctor',
@@ -45,14 +45,14 @@ export const doctor: CliCommand = defineCommand({
   ],
   run: async ({ identity, printer, options, cwd }) => {
     const wanted = new Set(REPAIRS.filter((what) => options[what]))
-    const checks = [...(await examine(identity, wanted)), ...(await proveSetUp(cwd))]
+    const checks = [...(await examine(identity, wanted)), ...(await proveSetUp(cwd, identity))]
     const ok = checks.every((check) => check.ok)
     return printer.verdict(ok, { ok, checks }, () => describe(checks, printer.paint))
   },
 })
 
 /** What `tenure init` has set up here. A directory that is closed to this user is named once, not by each of them. */
-async function proveSetUp(cwd: string): Promise<readonly Check[]> {
+async function proveSetUp(cwd: string, identity: Identity): Promise<readonly Check[]> {
   const project = await projectDirectory(cwd)
   const opened = await attempt('clients', async () => {
     fs.accessSync(project, fs.constants.X_OK)
@@ -62,7 +62,7 @@ async function proveSetUp(cwd: string): Promise<readonly Check[]> {
   return [
     ...(await proveClients(cwd)),
     ...(await proveMcp(cwd)),
-    ...(await proveLfs(cwd)),
+    ...(await proveLfs(cwd, identity)),
     ...(await proveGit(cwd)),
   ]
 }
