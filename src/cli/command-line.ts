@@ -1,6 +1,6 @@
 /** From the words on the command line to a command's exit status. */
 import { ERROR_TABLE, LeaseError, show } from '../core/errors.ts'
-import { asksFor, nearest } from './arguments.ts'
+import { asksFor, nearest, parseArguments } from './arguments.ts'
 import { COMMANDS, type CommandEntry } from './command-list.ts'
 import { COMMON_OPTIONS } from './command.ts'
 import { STDERR, STDOUT, write } from './terminal.ts'
@@ -34,7 +34,10 @@ function takesValue(word: string): boolean {
 /** No command was given: a person who typed `tenure` alone gets the overview, and a script that did, a failure. */
 async function withoutCommand(words: readonly string[]): Promise<number> {
   if (asksFor(words, '--help', '-h')) return printHelp(undefined)
-  if (words.length > 0) throw usageError('command must be given, got nothing (see tenure --help)')
+  if (words.length > 0) {
+    parseArguments({ options: COMMON_OPTIONS, positionals: [] }, words)
+    throw usageError('command must be given, got nothing (see tenure --help)')
+  }
   const { overview } = await import('./help.ts')
   write(STDERR, `${overview()}\n`)
   return ERROR_TABLE.INVALID_INPUT.exitCode

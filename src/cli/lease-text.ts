@@ -1,5 +1,5 @@
 /** Leases and tickets in words. */
-import type { EntryState, LeaseInfo } from '../core/lease.ts'
+import { holderMetadata, type EntryState, type LeaseInfo } from '../core/lease.ts'
 import { formatSpan } from './duration.ts'
 import {
   clockTime,
@@ -53,11 +53,9 @@ export function leaseTable(leases: readonly LeaseInfo[], nowMs: number, paint: P
 }
 
 /** The holder's own words: its reason, and what it said beside it, such as how far it has come. */
-export function noteWords({
-  reason,
-  metadata,
-}: Pick<LeaseInfo, 'reason' | 'metadata'>): string | null {
-  const words = [reason, metadata === null ? null : JSON.stringify(metadata)]
+export function noteWords(lease: Pick<LeaseInfo, 'reason' | 'metadata'>): string | null {
+  const metadata = holderMetadata(lease.metadata)
+  const words = [lease.reason, metadata === null ? null : JSON.stringify(metadata)]
   const given = words.filter((word) => word !== null)
   return given.length === 0 ? null : given.join(' ')
 }

@@ -15,6 +15,12 @@ export type EntryState = LeaseState | TicketState
 export type ReleaseReason = 'completed' | 'aborted' | 'voluntary' | 'transferred'
 export type Metadata = Readonly<Record<string, string | number | boolean>>
 
+/** The holder's metadata without what hooks and tools mark their leases with (`tenure.…`), to know them again. */
+export function holderMetadata(metadata: Metadata | null): Metadata | null {
+  const own = Object.entries(metadata ?? {}).filter(([name]) => !name.startsWith('tenure.'))
+  return own.length === 0 ? null : Object.fromEntries(own)
+}
+
 export const RELEASE_REASONS: readonly ReleaseReason[] = [
   'completed',
   'aborted',

@@ -4,7 +4,14 @@
 import type { Shortage } from './budget.ts'
 import type { Blocker } from './conflict.ts'
 import { LeaseError, show, showData } from './errors.ts'
-import { cycleText, type CycleStep, type EntryState, type Lease, type LeaseId } from './lease.ts'
+import {
+  cycleText,
+  holderMetadata,
+  type CycleStep,
+  type EntryState,
+  type Lease,
+  type LeaseId,
+} from './lease.ts'
 import type { Resource } from './resource.ts'
 
 export interface Granted {
@@ -410,7 +417,8 @@ function whyNotWaiting({ notWaiting, difference, blockers }: Held): string {
 function describeHolder(blocker: Blocker, { resource }: Held): string {
   const below = blocker.extent === 'subtree' ? ' and what is below it' : ''
   const through = blocker.resource === resource ? '' : ` through ${blocker.resource}${below}`
-  const { reason, metadata } = blocker
+  const { reason } = blocker
+  const metadata = holderMetadata(blocker.metadata)
   const words = [
     ...(reason === null ? [] : [show(reason)]),
     ...(metadata === null ? [] : [showData(metadata)]),

@@ -83,7 +83,7 @@ export const init: CliCommand = defineCommand({
         return isRemoval ? 'nothing is there to remove' : 'all is there already'
       const text = written ? changeWords : changeText
       const lines = changes.flatMap((change) => text(change, cwd).split('\n'))
-      return lines.map(visible).join('\n')
+      return lines.map(visibleLine).join('\n')
     })
     if (changes.length > 0 && !isRemoval && command.length > 1) {
       printer.remark('no tenure is on the path, so that this program is called by its full name')
@@ -92,6 +92,11 @@ export const init: CliCommand = defineCommand({
     return 0
   },
 })
+
+/** Tabs are what a file of git has. */
+function visibleLine(line: string): string {
+  return line.split('\t').map(visible).join('\t')
+}
 
 function plainChange(change: FileChange): Readonly<Record<string, string>> {
   const { kind, file } = change
