@@ -35,6 +35,13 @@ export function coveredByOthers(
   return covering.some((lease) => lease.holder === holder) ? [] : covering
 }
 
+/** Whether the lease lets its holder, and who derives from it, alone write to all of a place. */
+export function isAloneOn(lease: LeaseInfo, place: Reach): boolean {
+  const { state, mode, slots, adopted } = lease
+  const isAlone = state === 'active' && mode === 'exclusive' && slots === null && adopted
+  return isAlone && covers(lease, place)
+}
+
 /** A lease that was listed, as a holder hears of it that it stands in the way of. */
 export function blockerOf(lease: LeaseInfo): Blocker {
   const { resource, holder, session, mode, extent, slots, fence, reason, metadata } = lease

@@ -18,7 +18,7 @@ import {
 import { agentOf, intentOf, sessionName, type Intent } from './hook-plan.ts'
 import { HookRun, type HookHost } from './hook-run.ts'
 import { failureText } from './hook-words.ts'
-import { parseJson } from './json-text.ts'
+import { parseJson } from '../runtime/json-text.ts'
 import { MemoryFile } from './memory-file.ts'
 import { NO_MEMORY, type SessionMemory } from './session-memory.ts'
 import type { ShellReading } from './shell/shell-reading.ts'
@@ -191,7 +191,10 @@ function failed(question: HookQuestion, progress: Progress, error: unknown): Hoo
   const isAsked = event.moment === 'before' && writes(event, intent)
   if (!isAsked) return { ...line, exitCode: EXIT_OPEN }
   const action = event.act.kind === 'shell' ? 'this command' : 'this edit'
-  const denial = adapter.answer(event, { kind: 'deny', reason: failureText(action, message) })
+  const denial = adapter.answer(event, {
+    kind: 'deny',
+    reason: failureText(event.client, action, message),
+  })
   return { stdout: `${denial}\n`, stderr: '', exitCode: 0, begun: null }
 }
 

@@ -13,7 +13,7 @@ export type HookAct =
   | { readonly kind: 'read'; readonly paths: readonly string[] }
   | { readonly kind: 'shell'; readonly command: string }
   /** A call of Tenure's own tools, which name a holder. */
-  | { readonly kind: 'lease_tool'; readonly input: JsonObject }
+  | { readonly kind: 'lease_tool'; readonly tool: string; readonly input: JsonObject }
   | { readonly kind: 'other' }
 
 export type HookMoment =
@@ -83,16 +83,31 @@ export function requireHookText(input: JsonObject, ...names: readonly string[]):
   return text
 }
 
-/** An edit without a path edits nothing that could be leased. */
-export function editOf(tool: string, ...paths: readonly (string | null)[]): HookAct {
-  const known = paths.filter((path) => path !== null)
-  return known.length === 0 ? { kind: 'other' } : { kind: 'edit', tool, paths: known }
+/** What the clients that call their fields alike tell of every event. */
+export function commonFacts(
+  input: JsonObject,
+  host: EventHost,
+  moments: Readonly<Record<string, HookMoment>>,
+): Omit<HookEvent, 'client' | 'act'> {
+  const name = requireHookText(input, 'hook_event_name')
+  return {
+    ...{ name, moment: moments[name] ?? 'other', hasFailed: false },
+    session: requireHookText(input, 'session_id'),
+    agent: textOf(input, 'agent_id'),
+    cwd: textOf(input, 'cwd') ?? host.cwd,
+    callId: textOf(input, 'tool_use_id'),
+  }
 }
 
+export function editOf(tool: string, path: string): HookAct {
+  return { kind: 'edit', tool, paths: [path] }
+}
+
+/** Reading is never denied, not even of what cannot be told. */
 export function readOf(path: string | null): HookAct {
   return path === null ? { kind: 'other' } : { kind: 'read', paths: [path] }
 }
 
-export function shellOf(command: string | null): HookAct {
-  return command === null ? { kind: 'other' } : { kind: 'shell', command }
+export function shellOf(command: string): HookAct {
+  return { kind: 'shell', command }
 }

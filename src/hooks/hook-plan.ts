@@ -3,9 +3,10 @@
  * file system, no store: what these say comes in as facts, and what is to be done goes out as a plan.
  */
 import path from 'node:path'
+import { isAloneOn } from '../core/covering-leases.ts'
 import { invalid } from '../core/errors.ts'
 import type { LeaseInfo, Metadata } from '../core/lease.ts'
-import { covers, nameOf, type Resource } from '../core/resource.ts'
+import { nameOf, type Resource } from '../core/resource.ts'
 import type { HookEvent } from './hook-event.ts'
 import type { SessionMemory } from './session-memory.ts'
 import type { ShellReading } from './shell/shell-reading.ts'
@@ -152,8 +153,9 @@ export function planLeases(facts: LeaseFacts, targets: readonly Target[]): Lease
   const derive: { readonly target: Target; readonly parent: LeaseInfo }[] = []
   const acquire: Target[] = []
   for (const target of targets) {
-    const lease = kept.find((one) => isAloneOn(one, target))
-    const parent = parents.find((one) => isAloneOn(one, target))
+    const file = { resource: target.resource, extent: 'exact' } as const
+    const lease = kept.find((one) => isAloneOn(one, file))
+    const parent = parents.find((one) => isAloneOn(one, file))
     if (lease !== undefined) covered.push({ target, lease })
     else if (parent !== undefined) derive.push({ target, parent })
     else acquire.push(target)
@@ -175,12 +177,6 @@ export function planLeases(facts: LeaseFacts, targets: readonly Target[]): Lease
       .filter(([leaseId]) => !own.some(({ id }) => id === leaseId))
       .map(([leaseId, { path: file }]) => ({ leaseId, path: file })),
   }
-}
-
-/** Whether the lease lets its holder alone write to the file. */
-function isAloneOn(lease: LeaseInfo, { resource }: Target): boolean {
-  if (lease.state !== 'active' || lease.mode !== 'exclusive' || lease.slots !== null) return false
-  return lease.adopted && covers(lease, { resource, extent: 'exact' })
 }
 
 function isTarget(lease: LeaseInfo, targets: readonly Target[]): boolean {
@@ -211,11 +207,13 @@ export function isOwnLease({ holder }: { readonly holder: string }, agent: HookA
   return holder === agent.holder || holder === agent.parent
 }
 
+const MARK = 'tenure.hook'
+
 /** By this a lease that a hook has taken is known as such, also where the hook was killed before it could remember. */
 export function hookMetadata({ session }: HookAgent): Metadata {
-  return { hook: session }
+  return { [MARK]: session }
 }
 
 export function isHookLease({ metadata }: LeaseInfo, { session }: HookAgent): boolean {
-  return metadata?.['hook'] === session
+  return metadata?.[MARK] === session
 }

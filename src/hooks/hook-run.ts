@@ -44,7 +44,7 @@ import {
   type SessionMemory,
   type WatchedFile,
 } from './session-memory.ts'
-import { checkoutRoot, contentHash, isDirectory, isInside, isThere } from './tree.ts'
+import { checkoutRoot, contentHash, dirtyFiles, isDirectory, isInside, isThere } from './tree.ts'
 
 /** The store that the leases of a directory's files are in. */
 export interface HookStore {
@@ -139,13 +139,15 @@ export class HookRun {
     }
   }
 
-  /** Tenure's own tools hear who calls them, where the call does not say. */
+  /** Tenure's own tools are told who calls them, and for a subagent whose leases its own may be inside, where the call does not say. */
   #holderInput(): HookDecision {
     const { event, agent } = this.#parts
     const { act } = event
     const isUnnamed = act.kind === 'lease_tool' && act.input['holder'] === undefined
     if (event.moment !== 'before' || !isUnnamed) return { kind: 'nothing' }
-    return { kind: 'input', input: { ...act.input, holder: agent.holder } }
+    const { holder, parent } = agent
+    const isInside = act.tool === 'lease_acquire' && parent !== null
+    return { kind: 'input', input: { ...act.input, holder, ...(isInside ? { parent } : {}) } }
   }
 
   async #sessionStart(): Promise<void> {
@@ -443,7 +445,6 @@ export class HookRun {
   async #committed(): Promise<void> {
     const { intent, agent, memory, host } = this.#parts
     const held = [...memory.leases].filter(([, lease]) => lease.agent === agent.name)
-    const { dirtyFiles } = await import('./git-status.ts')
     for (const directory of intent.commits) {
       const root = checkoutRoot(directory)
       if (root === null) continue

@@ -114,8 +114,8 @@ export function trespassText(file: string, lease: LeaseInfo, { cwd, nowMs }: See
   return `This command wrote to ${shownPath(file, cwd)}, which ${holder} holds${reasonWords(reason)} until ${until}; the ledger says so now. Leave it as it is, tell your user, and write to it again only when it is free.`
 }
 
-export function failureText(action: string, message: string): string {
-  return `Tenure could not check ${action} (${message}), and denies what it cannot check; \`tenure doctor\` says what is wrong, \`tenure config set hook_on_failure open\` lets edits through.`
+export function failureText(client: string, action: string, message: string): string {
+  return `Tenure could not check ${action} (${message}), and denies what it cannot check. Tell your user: \`tenure doctor\` says what is wrong, and \`tenure init ${client} --remove\` takes the hooks out.`
 }
 
 function quoted(name: string): string {

@@ -6,7 +6,7 @@
  * Losing it costs warnings, never exclusion: that is the store's.
  */
 import type { HookOnFailure } from '../core/settings.ts'
-import { parseJson } from './json-text.ts'
+import { parseJson } from '../runtime/json-text.ts'
 
 export type MemoryRecord =
   /** The content of a file as an agent has seen or left it. */

@@ -1,7 +1,8 @@
-/** The checkout that a file is in, the content of files, and the files that a pattern stands for. */
+/** The checkout that a file is in and its uncommitted changes, the content of files, and the files that a pattern stands for. */
 import { createHash } from 'node:crypto'
 import path from 'node:path'
 import { fs, hasCode, ifThere } from '../runtime/file-system.ts'
+import { outputOf } from '../runtime/processes.ts'
 
 /** The directory with the `.git` above a path, or of the path itself; null outside of every checkout. */
 export function checkoutRoot(start: string): string | null {
@@ -14,6 +15,28 @@ export function checkoutRoot(start: string): string | null {
 export function isInside(root: string, file: string): boolean {
   const relative = path.relative(root, file)
   return relative !== '..' && !relative.startsWith(`..${path.sep}`) && !path.isAbsolute(relative)
+}
+
+const STATUS_WITHIN_MS = 300
+
+/** Which of some files have uncommitted changes, as absolute paths; null where git does not answer in time, is not there, or fails. */
+export async function dirtyFiles(
+  root: string,
+  files: readonly string[],
+): Promise<ReadonlySet<string> | null> {
+  const args = ['status', '--porcelain', '-z', '--untracked-files=all', '--', ...files]
+  const output = await outputOf('git', args, { cwd: root, withinMs: STATUS_WITHIN_MS })
+  if (output === null) return null
+  const dirty = new Set<string>()
+  const fields = output.split('\0')
+  for (let index = 0; index < fields.length; index += 1) {
+    const field = fields[index] ?? ''
+    if (field.length < 4) continue
+    dirty.add(path.join(root, field.slice(3)))
+    // A rename has its old name in a field of its own.
+    if (/^[RC]|^.[RC]/.test(field)) dirty.add(path.join(root, fields[(index += 1)] ?? ''))
+  }
+  return dirty
 }
 
 export const ABSENT = 'absent'

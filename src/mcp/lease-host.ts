@@ -8,7 +8,10 @@ import type { Reach } from '../core/resource.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { AcquireAllRequest, AcquireRequest, LeaseApi } from '../service/lease-api.ts'
 
-export type HostApi = Pick<LeaseApi, 'get' | 'list' | 'inspect' | 'renew' | 'release' | 'withdraw'>
+export type HostApi = Pick<
+  LeaseApi,
+  'get' | 'list' | 'inspect' | 'derive' | 'renew' | 'release' | 'withdraw'
+>
 
 export interface LeaseHost {
   readonly runtime: Runtime

@@ -5,6 +5,7 @@
  */
 import type { Acquired, CallerConnection } from '../client/caller-connection.ts'
 import type { Blocker } from '../core/conflict.ts'
+import { isAloneOn } from '../core/covering-leases.ts'
 import { invalid, isLeaseError, type LeaseError } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import {
@@ -20,9 +21,10 @@ import type { Shape, ValueOf } from '../protocol/shape.ts'
 import type { AcquireAllRequest } from '../service/lease-api.ts'
 import { listAll } from '../service/list-all.ts'
 import type { LeaseHost } from './lease-host.ts'
-import { blockerView, leaseView, type View } from './lease-view.ts'
 import { TimedConnection } from './timed-connection.ts'
 import * as shapes from './tool-shapes.ts'
+
+export type View = Readonly<Record<string, unknown>>
 
 export interface LeaseTool {
   readonly says: string
@@ -34,7 +36,12 @@ export interface LeaseTool {
 }
 
 /** Marks a lease that was acquired through a tool, which the process renews. */
-export const TOOL_METADATA: Readonly<Record<string, string>> = { via: 'mcp' }
+const TOOL_METADATA: Readonly<Record<string, string>> = { 'tenure.via': 'mcp' }
+
+/** A derived lease carries no metadata, and ends with its parent in any case. */
+export function isToolLease({ metadata, parentId }: LeaseInfo): boolean {
+  return (parentId ?? null) !== null || metadata?.['tenure.via'] === TOOL_METADATA['tenure.via']
+}
 
 const changing = { isReading: false } as const
 const reading = { isReading: true } as const
@@ -77,6 +84,8 @@ async function acquire(
   const members = asked.resources.map((text) => {
     return { id: host.runtime.uuid(), ...host.readReach(text), mode }
   })
+  const inside = await insideParent(host, asked.parent, members)
+  if (inside !== null) return deriveAll(host, inside, { holder, reason })
   const under = waitMs === 0 ? {} : { under: (await heldIds(host, holder)).slice(0, UNDER_MAX) }
   const group: Group = {
     ...{ group: host.runtime.uuid(), members, holder, reason, metadata: TOOL_METADATA, ...under },
@@ -84,6 +93,51 @@ async function acquire(
     maxHoldMs: AGENT_HOLD_MS_MAX,
   }
   return obtain(host, group, { connection, waitMs })
+}
+
+type Member = Group['members'][number]
+type Inside = readonly { readonly member: Member; readonly parent: LeaseInfo }[]
+
+/** The leases that each resource is inside of; null unless the parent has all of them to itself. */
+async function insideParent(
+  { api }: LeaseHost,
+  holder: string | undefined,
+  members: readonly Member[],
+): Promise<Inside | null> {
+  if (holder === undefined) return null
+  const leases: LeaseInfo[] = []
+  for await (const page of listAll(api, { holder, state: 'active' })) leases.push(...page)
+  const inside = members.flatMap((member) => {
+    const { resource, extent = 'exact' } = member
+    const parent = leases.find((lease) => isAloneOn(lease, { resource, extent }))
+    return parent === undefined ? [] : [{ member, parent }]
+  })
+  return inside.length === members.length ? inside : null
+}
+
+interface Derivation {
+  readonly holder: string
+  readonly reason: string | null
+}
+
+/** All of them or none, as with other leases: what was derived is released again where a sibling holds one of them. */
+async function deriveAll(host: LeaseHost, inside: Inside, asked: Derivation): Promise<View> {
+  const { holder, reason } = asked
+  const leases: LeaseInfo[] = []
+  for (const { member, parent } of inside) {
+    const { id, resource, extent = 'exact', mode = 'exclusive' } = member
+    const answer = await host.api.derive({
+      ...{ id, resource, extent, mode, holder, session: holder, reason, by: parent.holder },
+      parent: { id: parent.id, resource: parent.resource, extent: parent.extent },
+    })
+    if (answer.kind === 'queued') throw new Error('a derivation does not wait')
+    if (answer.kind === 'granted') leases.push(answer.lease)
+    else {
+      await Promise.all(leases.map(({ id }) => endOne(host, { id, holder, note: undefined })))
+      return refusedView(refusalError(answer))
+    }
+  }
+  return grantedView(host, leases)
 }
 
 /** What a ticket waits for stands in the store, so that another server can go on with it. */
@@ -128,9 +182,7 @@ async function obtain(host: LeaseHost, group: Group, patience: Patience): Promis
   const timed = waitMs === 0 ? null : new TimedConnection(connection, host.runtime, waitMs)
   try {
     const { leases } = await send(host, group, timed ?? connection, waitMs)
-    host.onGranted(leases)
-    const next = `${host.lifetime} Read the files again before you edit them; call lease_release when you are done.`
-    return { granted: true, leases: leases.map(leaseView), next }
+    return grantedView(host, leases)
   } catch (error) {
     if (timed?.isOver === true && isLeaseError(error, 'ABORTED')) return placeOf(host, group)
     if (isLeaseError(error)) return refusedView(error)
@@ -138,6 +190,12 @@ async function obtain(host: LeaseHost, group: Group, patience: Patience): Promis
   } finally {
     timed?.stop()
   }
+}
+
+function grantedView(host: LeaseHost, leases: readonly LeaseInfo[]): View {
+  host.onGranted(leases)
+  const next = `${host.lifetime} Read the files again before you edit them; call lease_release when you are done.`
+  return { granted: true, leases: leases.map(leaseView), next }
 }
 
 /** The holder's name is its session, as on the command line: what it has taken by other ways is its own as well. */
@@ -298,4 +356,26 @@ async function heldIds({ api }: LeaseHost, holder: string): Promise<readonly str
 export async function activeLeases({ api }: LeaseHost): Promise<View> {
   const { leases, more } = await api.list({ state: 'active', limit: LIST_LIMIT_DEFAULT })
   return { leases: leases.map(leaseView), more }
+}
+
+/** Leases and blockers as a model is shown them: what it needs to go on, and no more. */
+function leaseView(lease: LeaseInfo): View {
+  const { id, resource, mode, extent, holder, state, fence, reason } = lease
+  const { expiresAtMs, remainingMs } = lease
+  return {
+    ...{ id, resource, mode, extent, holder, state, fence },
+    ...(expiresAtMs === null ? {} : { expiresAtMs, remainingMs }),
+    ...(reason === null ? {} : { reason }),
+  }
+}
+
+/** Of a resource that the caller may not see, a server tells the holder alone. */
+function blockerView(blocker: Partial<Blocker> & Pick<Blocker, 'holder'>): View {
+  const { kind, resource, extent, holder, expiresAtMs, remainingMs, reason } = blocker
+  return {
+    holder,
+    ...(kind === undefined ? {} : { kind, resource, extent }),
+    ...(expiresAtMs === undefined || expiresAtMs === null ? {} : { expiresAtMs, remainingMs }),
+    ...(reason === undefined || reason === null ? {} : { reason }),
+  }
 }

@@ -6,8 +6,7 @@ import { schemaOfShape } from '../protocol/json-schema.ts'
 import type { Face, Shape } from '../protocol/shape.ts'
 import { report } from '../runtime/diagnostics.ts'
 import type { LeaseHost } from './lease-host.ts'
-import type { View } from './lease-view.ts'
-import { activeLeases, LEASE_TOOLS, type LeaseTool } from './lease-tools.ts'
+import { activeLeases, LEASE_TOOLS, type LeaseTool, type View } from './lease-tools.ts'
 
 export const ACTIVE_URI = 'lease://active'
 

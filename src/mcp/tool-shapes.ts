@@ -44,6 +44,7 @@ export const ACQUIRE = object({
   ttlMs: TTL_MS,
   reason: optional(NOTE, 'Shown to blocked requests'),
   holder: HOLDER,
+  parent: optional(HOLDER_TEXT, 'Whose leases yours may be inside'),
 })
 export const WAIT = object({
   tickets: required(list(ID, SOME), 'From lease_acquire'),

@@ -6,7 +6,7 @@ import { createMcpHandler, type McpHttpHandler } from '@modelcontextprotocol/ser
 import type { CallerConnection } from '../client/caller-connection.ts'
 import { invalid, isLeaseError } from '../core/errors.ts'
 import { isTree, parseResource, type Reach } from '../core/resource.ts'
-import { TOOL_METADATA } from '../mcp/lease-tools.ts'
+import { isToolLease } from '../mcp/lease-tools.ts'
 import type { HostApi, LeaseHost } from '../mcp/lease-host.ts'
 import { mcpServer, type EndingConnection } from '../mcp/mcp-server.ts'
 import { reportTo } from '../runtime/diagnostics.ts'
@@ -113,7 +113,7 @@ function apiFor(call: Call): HostApi {
     return ((request: Fields) => askedCall(call, name, request)) as LeaseApi[Name]
   }
   return {
-    ...{ get: ask('get'), list: ask('list'), inspect: ask('inspect') },
+    ...{ get: ask('get'), list: ask('list'), inspect: ask('inspect'), derive: ask('derive') },
     ...{ renew: ask('renew'), release: ask('release'), withdraw: ask('withdraw') },
   }
 }
@@ -132,7 +132,7 @@ function readReach(text: string): Reach {
 /** A lease that cannot be renewed ends by itself, and the call that is about it says so. */
 async function renewAll(api: HostApi, holder: string): Promise<void> {
   for await (const leases of listAll(api, { holder, state: 'active' })) {
-    const taken = leases.filter(({ metadata }) => metadata?.['via'] === TOOL_METADATA['via'])
+    const taken = leases.filter(isToolLease)
     await Promise.all(
       taken.map(({ id, resource, extent }) => api.renew({ id, resource, extent, holder })),
     )

@@ -47,19 +47,48 @@ describe('an event', () => {
     expect(event).toMatchObject({ moment: 'other', act: { kind: 'other' } })
   })
 
-  it('of an edit without a path edits nothing', () => {
-    const common = { session_id: 's', hook_event_name: 'PreToolUse', tool_name: 'Edit' }
-    for (const tool_input of [
-      undefined,
-      null,
-      'text',
-      [],
-      {},
-      { file_path: '' },
-      { file_path: 7 },
-    ]) {
-      expect(claude.read({ ...common, tool_input }, HOST).act).toEqual({ kind: 'other' })
-    }
+  const ids = { session_id: 's', sessionId: 's', conversation_id: 's' }
+  it.each([
+    [
+      'claude',
+      { hook_event_name: 'PreToolUse' },
+      ['Edit', 'MultiEdit', 'Write', 'NotebookEdit', 'Bash'],
+    ],
+    ['codex', { hook_event_name: 'PreToolUse' }, ['apply_patch', 'Bash', 'shell']],
+    [
+      'gemini',
+      { hook_event_name: 'BeforeTool' },
+      ['write_file', 'replace', 'edit', 'run_shell_command'],
+    ],
+    [
+      'cursor',
+      { hook_event_name: 'preToolUse' },
+      ['Write', 'Edit', 'StrReplace', 'Delete', 'Shell'],
+    ],
+    ['copilot', {}, ['edit', 'create', 'write', 'str_replace_editor', 'bash']],
+  ])(
+    'of %s that writes is refused where it cannot be read what it writes to',
+    (client, name, tools) => {
+      for (const tool of tools) {
+        for (const given of [
+          undefined,
+          null,
+          [],
+          {},
+          { file_path: '' },
+          { path: 7, command: {} },
+        ]) {
+          const call = { tool_name: tool, toolName: tool, tool_input: given, toolArgs: given }
+          const input = { ...ids, ...name, ...call }
+          expect(() => adapterOf(client).read(input, HOST)).toThrow(/ must be a /)
+        }
+      }
+    },
+  )
+
+  it('of a read that cannot be read is let through', () => {
+    const read = { hook_event_name: 'PreToolUse', tool_name: 'Read', tool_input: { file_path: 7 } }
+    expect(claude.read({ ...ids, ...read }, HOST).act).toEqual({ kind: 'other' })
   })
 
   it('of Copilot CLI whose arguments are no JSON is refused', () => {

@@ -13,6 +13,11 @@ function editOf(here: World, file_path: unknown): object {
   }
 }
 
+function callOf(tool_name: string, tool_input: object): Uint8Array {
+  const event = { hook_event_name: 'PreToolUse', session_id: 's1', tool_name, tool_input }
+  return Buffer.from(JSON.stringify(event))
+}
+
 describe('an event that cannot be read', () => {
   it.each([
     ['nothing', Buffer.from(''), 'event must be a JSON object on standard input, got ""'],
@@ -26,6 +31,9 @@ describe('an event that cannot be read', () => {
       'session_id must be a text',
     ],
     ['without a name', Buffer.from('{"session_id":"s"}'), 'hook_event_name must be a text'],
+    ['of an edit of 7', callOf('Edit', { file_path: 7 }), 'file_path must be a text, got 7'],
+    ['of an edit of nothing', callOf('Write', {}), 'file_path must be a text'],
+    ['of a command that is none', callOf('Bash', { command: {} }), 'command must be a text'],
   ])(
     '(%s) blocks where there is a store, and does not where there is none',
     async (_, bytes, line) => {
@@ -72,7 +80,7 @@ describe('a store that does not answer', () => {
     here.breakStore(AWAY)
     const { denied } = await here.claude('s1').edit('src/a.ts')
     expect(denied).toBe(
-      'Tenure could not check this edit (the database is locked), and denies what it cannot check; `tenure doctor` says what is wrong, `tenure config set hook_on_failure open` lets edits through.',
+      'Tenure could not check this edit (the database is locked), and denies what it cannot check. Tell your user: `tenure doctor` says what is wrong, and `tenure init claude --remove` takes the hooks out.',
     )
     expect((await here.claude('s1').shell('rm src/a.ts')).denied).toMatch(
       /^Tenure could not check this command/,

@@ -525,9 +525,13 @@ describe("a call of Tenure's own tools", () => {
     expect(JSON.parse(answer.stdout)).toEqual({
       hookSpecificOutput: {
         hookEventName: 'PreToolUse',
-        updatedInput: { resources: ['a'], holder: 'claude:s1/x' },
+        updatedInput: { resources: ['a'], holder: 'claude:s1/x', parent: 'claude:s1/main' },
       },
     })
+    const main = await here.claude('s1').before('mcp__tenure__lease_acquire', { resources: ['a'] })
+    expect(main.answer.stdout).toContain('{"resources":["a"],"holder":"claude:s1/main"}')
+    const release = await x.before('mcp__tenure__lease_release', {})
+    expect(release.answer.stdout).toContain('"updatedInput":{"holder":"claude:s1/x"}')
     const said = await x.before('mcp__tenure__lease_acquire', { resources: ['a'], holder: 'me' })
     expect(said.answer.stdout).toBe('')
   })

@@ -112,7 +112,9 @@ const claudeEvents: readonly Omit<RecordedEvent, 'client'>[] = [
       ...{ ...CLAUDE_CALL, hook_event_name: 'PreToolUse', tool_name: 'mcp__tenure__lease_acquire' },
       tool_input: { resources: ['src/a.ts'] },
     },
-    means: { act: { kind: 'lease_tool', input: { resources: ['src/a.ts'] } } },
+    means: {
+      act: { kind: 'lease_tool', tool: 'lease_acquire', input: { resources: ['src/a.ts'] } },
+    },
   },
   {
     what: 'another tool is to be called',

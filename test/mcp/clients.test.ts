@@ -41,6 +41,37 @@ async function play(ann: McpClient, ben: McpClient): Promise<void> {
   expect(leases.map(({ resource }) => resource).toSorted()).toEqual([FILE, 'port:5432'])
 }
 
+/** Two subagents inside of what their session's main agent has, as its hook tells them apart. */
+async function playFamily(client: McpClient): Promise<void> {
+  const parent = 'claude:s/main'
+  const [x, y] = ['claude:s/x', 'claude:s/y'].map((holder) => ({ holder, parent }))
+  await ask(client, 'lease_acquire', { resources: ['file:/repo/src/'], holder: parent })
+  const inner = { resources: ['file:/repo/src/a.ts', 'file:/repo/src/b.ts'] }
+  const derived = await ask(client, 'lease_acquire', { ...inner, ...x })
+  expect(derived).toMatchObject({ granted: true, leases: [{ holder: 'claude:s/x' }, {}] })
+  const others = { resources: ['file:/repo/src/c.ts', 'file:/repo/src/b.ts'] }
+  const refused = await ask(client, 'lease_acquire', { ...others, ...y })
+  expect(refused).toMatchObject({ granted: false, blockers: [{ holder: 'claude:s/x' }] })
+  const mine = await call(client, 'lease_list', { heldBy: 'claude:s/y' })
+  expect(mine).toEqual({ leases: [] })
+  await call(client, 'lease_release', { holder: 'claude:s/x' })
+  expect((await ask(client, 'lease_acquire', { ...others, ...y })).granted).toBe(true)
+  const outside = { resources: ['file:/repo/src/d.ts', 'port:5432'], ...x }
+  const mixed = await ask(client, 'lease_acquire', outside)
+  expect(mixed).toMatchObject({ granted: false, blockers: [{ holder: parent }] })
+  const kept = await call(client, 'lease_list', { heldBy: parent })
+  expect(kept).toMatchObject({ leases: [{ resource: 'file:/repo/src' }] })
+}
+
+it('derives a subagent’s leases from those of its session over HTTP', async () => {
+  await playFamily(await httpClient({ line: '2.x' }, (await serving()).url))
+})
+
+it('derives a subagent’s leases from those of its session over stdio', async () => {
+  const { directory: cwd, storeUrl } = workshop()
+  await playFamily(await stdioClient({ line: '2.x' }, { args: ['--store', storeUrl], cwd }))
+})
+
 describe.each(Object.entries(CLIENT_KINDS))('a client of %s', (_name, kind) => {
   it('takes, is refused, waits and is given over HTTP', async () => {
     const { url } = await serving()

@@ -3,7 +3,8 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { expect, it } from 'vitest'
 import type { LeaseInfo } from '../../src/core/lease.ts'
-import { tenure, until, workshop, type Workshop } from '../cli/tenure-process.ts'
+import { runProgram } from '../../src/runtime/programs.ts'
+import { MAIN, tenure, until, workshop, type Workshop } from '../cli/tenure-process.ts'
 import { temporaryRepository } from '../git/temporary-repository.ts'
 import { ask, call, stdioClient, type McpClient } from './mcp-clients.ts'
 
@@ -56,6 +57,25 @@ it('takes paths from its root, and the store of the repository there', async () 
   const { leases } = await ask(client, 'lease_acquire', { resources: ['a.ts'] })
   expect(leases[0]?.resource).toBe(`file:${root}/a.ts`)
   expect(fs.existsSync(path.join(root, '.git/tenure.db'))).toBe(true)
+})
+
+it('answers a line that is no JSON, and goes on', async () => {
+  const shop = workshop()
+  const input = '{"jsonrpc":\n\n{"jsonrpc":"2.0","id":7,"method":"tools/list"}\n'
+  const until = /"id":7.*\n/
+  const command = [process.execPath, MAIN, 'mcp', '--store', shop.storeUrl]
+  const { stdout } = await runProgram(command, {
+    cwd: shop.directory,
+    input,
+    until,
+    limitMs: 30_000,
+  })
+  const answers = stdout
+    .toString()
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as object)
+  expect(answers).toMatchObject([{ id: null, error: { code: -32_700 } }, { id: 7 }])
 })
 
 it('says in one line that its root is no directory', async () => {

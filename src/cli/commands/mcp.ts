@@ -16,6 +16,7 @@ import { loadWith } from '../missing-packages.ts'
 import { readReach } from '../resource-argument.ts'
 import { listenForInterruption } from '../signals.ts'
 import { optionsOf } from '../store-access.ts'
+import { STDOUT, write } from '../terminal.ts'
 
 type McpTable = { readonly root: Option<string> }
 
@@ -45,7 +46,8 @@ async function run(call: CliCall<McpTable>): Promise<number> {
   const keeper = new LeaseKeeper(api, systemRuntime)
   const waits = new ServerWaits({ api, runtime: systemRuntime, onGrant: () => undefined })
   const host = hostOn(api, { waits, keeper, root, holder: call.identity.holder })
-  const face = serveLeasesOnStdio(host, version())
+  const streams = { input: process.stdin, write: (text: string) => write(STDOUT, text) }
+  const face = serveLeasesOnStdio(host, version(), streams)
   try {
     await endOf(interruption.signal)
   } finally {

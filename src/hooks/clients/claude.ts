@@ -1,5 +1,6 @@
 /** Claude Code. `agent_id` is there inside of a subagent only. */
 import {
+  commonFacts,
   editOf,
   objectOf,
   readOf,
@@ -24,17 +25,10 @@ const MOMENTS: Readonly<Record<string, HookMoment>> = {
 
 export const claude: Adapter = {
   read(input, host): HookEvent {
-    const name = requireHookText(input, 'hook_event_name')
     return {
-      client: 'claude',
-      moment: MOMENTS[name] ?? 'other',
-      name,
-      session: requireHookText(input, 'session_id'),
-      agent: textOf(input, 'agent_id'),
-      cwd: textOf(input, 'cwd') ?? host.cwd,
-      callId: textOf(input, 'tool_use_id'),
+      ...{ client: 'claude', ...commonFacts(input, host, MOMENTS) },
       act: actOf(textOf(input, 'tool_name') ?? '', objectOf(input['tool_input'])),
-      hasFailed: name === 'PostToolUseFailure',
+      hasFailed: input['hook_event_name'] === 'PostToolUseFailure',
     }
   },
 
@@ -59,19 +53,23 @@ export const claude: Adapter = {
   },
 }
 
-export function actOf(tool: string, input: JsonObject): HookAct {
+const OWN_TOOLS = 'mcp__tenure__'
+
+function actOf(tool: string, input: JsonObject): HookAct {
   switch (tool) {
     case 'Edit':
     case 'MultiEdit':
     case 'Write':
-      return editOf(tool, textOf(input, 'file_path'))
+      return editOf(tool, requireHookText(input, 'file_path'))
     case 'NotebookEdit':
-      return editOf(tool, textOf(input, 'notebook_path'))
+      return editOf(tool, requireHookText(input, 'notebook_path'))
     case 'Read':
       return readOf(textOf(input, 'file_path'))
     case 'Bash':
-      return shellOf(textOf(input, 'command'))
+      return shellOf(requireHookText(input, 'command'))
     default:
-      return tool.startsWith('mcp__tenure__') ? { kind: 'lease_tool', input } : { kind: 'other' }
+      return tool.startsWith(OWN_TOOLS)
+        ? { kind: 'lease_tool', tool: tool.slice(OWN_TOOLS.length), input }
+        : { kind: 'other' }
   }
 }

@@ -2,9 +2,10 @@
  * Codex. Edits come as `apply_patch`, on its own or inside of a shell command. It refuses answers with fields that it does
  * not know, so that before a call nothing can be told but a denial. It has no event for the end of a session.
  */
+import { invalid } from '../../core/errors.ts'
 import { applyPatchPaths } from '../patch-paths.ts'
 import {
-  editOf,
+  commonFacts,
   objectOf,
   requireHookText,
   shellOf,
@@ -24,17 +25,9 @@ const MOMENTS: Readonly<Record<string, HookMoment>> = {
 
 export const codex: Adapter = {
   read(input, host): HookEvent {
-    const name = requireHookText(input, 'hook_event_name')
     return {
-      client: 'codex',
-      moment: MOMENTS[name] ?? 'other',
-      name,
-      session: requireHookText(input, 'session_id'),
-      agent: textOf(input, 'agent_id'),
-      cwd: textOf(input, 'cwd') ?? host.cwd,
-      callId: textOf(input, 'tool_use_id'),
+      ...{ client: 'codex', ...commonFacts(input, host, MOMENTS) },
       act: actOf(textOf(input, 'tool_name') ?? '', objectOf(input['tool_input'])),
-      hasFailed: false,
     }
   },
 
@@ -60,15 +53,17 @@ export const codex: Adapter = {
 }
 
 function actOf(tool: string, input: JsonObject): HookAct {
-  const command = commandOf(input)
-  if (tool === 'apply_patch') return editOf(tool, ...applyPatchPaths(command ?? ''))
-  return tool === 'Bash' || tool === 'shell' ? shellOf(command) : { kind: 'other' }
+  if (tool === 'Bash' || tool === 'shell') return shellOf(commandOf(input))
+  if (tool !== 'apply_patch') return { kind: 'other' }
+  const patch = commandOf(input)
+  const paths = applyPatchPaths(patch)
+  if (paths.length === 0) throw invalid('command', 'must be a patch that names its files', patch)
+  return { kind: 'edit', tool, paths }
 }
 
 /** A text, or the words of a command, of which the last is the script of `bash -lc`. */
-function commandOf(input: JsonObject): string | null {
+function commandOf(input: JsonObject): string {
   const { command } = input
-  if (!Array.isArray(command)) return textOf(input, 'command', 'input')
-  const last: unknown = command.at(-1)
-  return typeof last === 'string' ? last : null
+  const last: unknown = Array.isArray(command) ? command.at(-1) : undefined
+  return requireHookText(typeof last === 'string' ? { command: last } : input, 'command', 'input')
 }

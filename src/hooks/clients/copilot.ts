@@ -6,6 +6,7 @@ import {
   editOf,
   isObject,
   readOf,
+  requireHookText,
   shellOf,
   textOf,
   type HookAct,
@@ -15,7 +16,7 @@ import {
   type HookMoment,
 } from '../hook-event.ts'
 import { invalid } from '../../core/errors.ts'
-import { parseJson } from '../json-text.ts'
+import { parseJson } from '../../runtime/json-text.ts'
 
 const MOMENTS: Readonly<Record<string, HookMoment>> = {
   sessionStart: 'session_start',
@@ -76,19 +77,21 @@ function argumentsOf(input: JsonObject): JsonObject {
 }
 
 function actOf(tool: string, input: JsonObject): HookAct {
-  const path = textOf(input, 'path', 'file_path', 'filePath')
+  const paths = ['path', 'file_path', 'filePath'] as const
+  const isView = tool === 'view' || input['command'] === 'view'
   switch (tool) {
     case 'edit':
     case 'create':
     case 'write':
     case 'str_replace_editor':
-      return input['command'] === 'view' ? readOf(path) : editOf(tool, path)
     case 'view':
-      return readOf(path)
+      return isView
+        ? readOf(textOf(input, ...paths))
+        : editOf(tool, requireHookText(input, ...paths))
     case 'bash':
     case 'shell':
     case 'powershell':
-      return shellOf(textOf(input, 'command'))
+      return shellOf(requireHookText(input, 'command'))
     default:
       return { kind: 'other' }
   }

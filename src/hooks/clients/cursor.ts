@@ -60,23 +60,24 @@ export const cursor: Adapter = {
   },
 }
 
+const PATHS = ['file_path', 'path', 'target_file'] as const
+
 function actOf(name: string, input: JsonObject): HookAct {
-  if (name === 'afterFileEdit') return editOf('Edit', textOf(input, 'file_path'))
+  if (name === 'afterFileEdit') return editOf('Edit', requireHookText(input, 'file_path'))
   if (name === 'beforeReadFile') return readOf(textOf(input, 'file_path'))
-  if (name.endsWith('ShellExecution')) return shellOf(textOf(input, 'command'))
+  if (name.endsWith('ShellExecution')) return shellOf(requireHookText(input, 'command'))
   const tool = textOf(input, 'tool_name') ?? ''
   const given = objectOf(input['tool_input'])
-  const path = textOf(given, 'file_path', 'path', 'target_file')
   switch (tool) {
     case 'Write':
     case 'Edit':
     case 'StrReplace':
     case 'Delete':
-      return editOf(tool, path)
+      return editOf(tool, requireHookText(given, ...PATHS))
     case 'Read':
-      return readOf(path)
+      return readOf(textOf(given, ...PATHS))
     case 'Shell':
-      return shellOf(textOf(given, 'command'))
+      return shellOf(requireHookText(given, 'command'))
     default:
       return { kind: 'other' }
   }

@@ -1,5 +1,6 @@
 /** Gemini CLI. A denial is `decision`; before a call nothing else reaches the model. */
 import {
+  commonFacts,
   editOf,
   objectOf,
   readOf,
@@ -22,17 +23,9 @@ const MOMENTS: Readonly<Record<string, HookMoment>> = {
 
 export const gemini: Adapter = {
   read(input, host): HookEvent {
-    const name = requireHookText(input, 'hook_event_name')
     return {
-      client: 'gemini',
-      moment: MOMENTS[name] ?? 'other',
-      name,
-      session: requireHookText(input, 'session_id'),
-      agent: textOf(input, 'agent_id'),
-      cwd: textOf(input, 'cwd') ?? host.cwd,
-      callId: null,
+      ...{ client: 'gemini', ...commonFacts(input, host, MOMENTS) },
       act: actOf(textOf(input, 'tool_name') ?? '', objectOf(input['tool_input'])),
-      hasFailed: false,
     }
   },
 
@@ -58,11 +51,11 @@ function actOf(tool: string, input: JsonObject): HookAct {
     case 'write_file':
     case 'replace':
     case 'edit':
-      return editOf(tool, textOf(input, 'file_path', 'absolute_path', 'path'))
+      return editOf(tool, requireHookText(input, 'file_path', 'absolute_path', 'path'))
     case 'read_file':
       return readOf(textOf(input, 'file_path', 'absolute_path', 'path'))
     case 'run_shell_command':
-      return shellOf(textOf(input, 'command'))
+      return shellOf(requireHookText(input, 'command'))
     default:
       return { kind: 'other' }
   }
