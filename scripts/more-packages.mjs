@@ -1,7 +1,7 @@
 /**
  * Installs packages that are in folders of their own, so that none of them can become a dependency of the package:
  * what Tenure is measured beside (bench/), a bundler, which the tests bundle Tenure with, and clients of MCP (test/tools/); and for
- * proofs the conformance suite of MCP (test/mcp-conformance/) and clients of coding agents (test/coding-agents/).
+ * proofs Node 22 with the conformance suite and the inspector of MCP (test/node-22/) and clients of coding agents (test/coding-agents/).
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,9 +12,9 @@ export function providePeers() {
   return provide('bench', 'what Tenure is measured beside')
 }
 
-/** The conformance suite of MCP, for a proof. */
-export function provideConformance() {
-  return provide('test/mcp-conformance', 'the conformance suite of MCP')
+/** Node 22 (`nodeIn`) with the conformance suite and the inspector of MCP, which need it, for a proof. */
+export function provideNode22() {
+  return provide('test/node-22', 'Node 22, the conformance suite and the inspector of MCP')
 }
 
 /** Clients of coding agents, for a proof: half a gigabyte. */

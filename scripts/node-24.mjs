@@ -9,7 +9,8 @@ import { withSetupGuard } from './setup-guard.mjs'
 import { fingerprint, ROOT, runNpmCi, SetupError } from './setup.mjs'
 
 const FOLDER = join(ROOT, 'test', 'node-24')
-const STAMP = join(FOLDER, 'node_modules', '.tenure-setup')
+const PACKAGES = join(FOLDER, 'node_modules')
+const STAMP = join(PACKAGES, '.tenure-setup')
 
 /** Names a Node 24 to use instead, for platforms that npm has none for. */
 const VARIABLE = 'TENURE_TEST_NODE_24'
@@ -28,7 +29,7 @@ export async function provideNode24() {
       if (!isInstalled(wanted)) await install(wanted)
     })
   }
-  return requireProgram(programFor(process))
+  return requireProgram(nodeIn(PACKAGES))
 }
 
 /** @param {string} wanted */
@@ -44,17 +45,22 @@ async function install(wanted) {
     const why = `npm ci in test/node-24 failed with status ${status}.`
     throw new SetupError(`${output.trimEnd()}\n${why} ${ADVICE}`)
   }
-  requireProgram(programFor(process))
+  requireProgram(nodeIn(PACKAGES))
   writeFileSync(STAMP, wanted)
 }
 
 const ADVICE = `The tests need Node 24; ${VARIABLE} may name the program of one.`
 
-/** @param {{ platform: string, arch: string }} host */
-function programFor({ platform, arch }) {
+/**
+ * The program among the packages of npm that has it for this platform.
+ *
+ * @param {string} packages
+ */
+export function nodeIn(packages) {
+  const { platform, arch } = process
   const isWindows = platform === 'win32'
   const name = `node-${isWindows ? 'win' : platform}-${arch}`
-  return join(FOLDER, 'node_modules', name, 'bin', isWindows ? 'node.exe' : 'node')
+  return join(packages, name, 'bin', isWindows ? 'node.exe' : 'node')
 }
 
 /** @param {string} program */

@@ -1,13 +1,15 @@
 /**
- * The conformance suite of MCP against `/mcp` of a server. It needs a later Node than the package does. The suite has scenarios for servers with certain tools, prompts and resources: those do not
- * apply, and the table says why of each. Whatever else fails, fails here.
+ * The conformance suite of MCP against `/mcp` of a server, and its inspector against that and `tenure mcp`. Both need Node 22. The
+ * suite has scenarios for servers with certain tools, prompts and resources: those do not apply, and the table says why of each.
+ * Whatever else fails, fails here.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
-import { beforeAll, expect, it } from 'vitest'
-import { provideConformance } from '../../scripts/more-packages.mjs'
-import { provideNode24 } from '../../scripts/node-24.mjs'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { provideNode22 } from '../../scripts/more-packages.mjs'
+import { nodeIn } from '../../scripts/node-24.mjs'
+import { MAIN, workshop } from '../cli/tenure-process.ts'
 import { serving } from '../server/serving.ts'
 
 const FIXTURE = 'calls a tool that the suite has servers make for it'
@@ -54,21 +56,28 @@ const NOT_APPLICABLE: Readonly<Record<string, string>> = {
 /** Of those that apply in part: how many checks must pass. */
 const PARTS: Readonly<Record<string, number>> = { 'server-stateless': 24, caching: 7 }
 
+const INSPECTOR = 'inspector/clients/launcher/build/index.js'
+const TOOLS = ['acquire', 'wait', 'renew', 'release', 'status', 'list'].map(
+  (name) => `lease_${name}`,
+)
+
 let node = ''
 let packages = ''
 
 beforeAll(async () => {
-  node = await provideNode24()
-  packages = path.join(await provideConformance(), '@modelcontextprotocol')
+  const installed = await provideNode22()
+  node = nodeIn(installed)
+  packages = path.join(installed, '@modelcontextprotocol')
 }, 10 * 60_000)
 
-async function run(file: string, args: readonly string[]): Promise<string> {
+/** What a program prints, on both of its streams. */
+async function run(file: string, args: readonly string[], cwd = packages): Promise<string> {
   const child = spawn(node, [path.join(packages, file), ...args], {
-    stdio: ['ignore', 'pipe', 'pipe'],
+    ...{ cwd, stdio: ['ignore', 'pipe', 'pipe'] },
   })
   let said = ''
   for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (text: Buffer) => (said += text.toString()))
+    stream?.on('data', (text: Buffer) => (said += text.toString()))
   }
   await once(child, 'close')
   return said
@@ -93,3 +102,28 @@ it.each(['2025-11-25', '2026-07-28'])(
     )
   },
 )
+
+describe.each(['stdio', 'HTTP'])('the inspector over %s', (way) => {
+  it('lists the tools, takes a lease, and reads what is live', async () => {
+    const { directory, storeUrl } = workshop()
+    const { url } = await serving({ store: storeUrl })
+    const target =
+      way === 'stdio'
+        ? [process.execPath, MAIN, 'mcp', '--store', storeUrl]
+        : [`${url}/mcp`, '--transport', 'http']
+    const inspect = async (...args: readonly string[]): Promise<unknown> => {
+      const said = await run(INSPECTOR, ['--cli', ...target, '--method', ...args], directory)
+      return JSON.parse(said) as unknown
+    }
+    const { tools } = (await inspect('tools/list')) as { tools: { name: string }[] }
+    expect(tools.map(({ name }) => name)).toEqual(TOOLS)
+    const asked = ['--tool-arg', 'resources=["port:5432"]', '--tool-arg', 'holder=ann']
+    const taken = await inspect('tools/call', '--tool-name', 'lease_acquire', ...asked)
+    expect(taken).toMatchObject({
+      structuredContent: { granted: true, leases: [{ resource: 'port:5432', holder: 'ann' }] },
+    })
+    const read = await inspect('resources/read', '--uri', 'lease://active')
+    expect(read).toMatchObject({ contents: [{ uri: 'lease://active' }] })
+    console.log(`inspector over ${way}: ${tools.length} tools, a lease taken, lease://active read`)
+  })
+})
