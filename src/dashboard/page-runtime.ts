@@ -5,7 +5,7 @@ export function monotonicMs(): number {
   return performance.now()
 }
 
-/** The wall clock of the reader, for a page that has not heard the store's yet. */
+/** The browser's wall clock, until the first answer of the server carries the store's. */
 export function wallMs(): number {
   return Date.now()
 }

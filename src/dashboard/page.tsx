@@ -70,18 +70,19 @@ export function Page(): JSX.Element {
         </nav>
         <Standing />
       </header>
-      {viewOf(view)}
+      {viewOf(view, params)}
       <AskedAct />
     </>
   )
 }
 
-function viewOf(view: ViewName): JSX.Element {
+function viewOf(view: ViewName, params: URLSearchParams): JSX.Element {
   switch (view) {
     case 'now':
       return <NowView />
     case 'resource':
-      return <ResourceView />
+      // Another resource is another view: it shows nothing of the one before.
+      return <ResourceView key={params.get('name')} />
     case 'timeline':
       return <TimelineView />
     case 'waits':

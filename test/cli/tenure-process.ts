@@ -148,15 +148,29 @@ const EMPTY_STORE = await emptyStore()
 
 /** A directory with a store of its own, removed after the test. */
 export function workshop(): Workshop {
-  const directory = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-test-')))
+  const directory = newWorkshopDirectory()
   onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }))
-  const storeFile = path.join(directory, 'tenure.db')
-  fs.writeFileSync(storeFile, EMPTY_STORE)
+  return workshopIn(directory)
+}
+
+/** With an empty store. Whoever makes it removes it. */
+export function newWorkshopDirectory(): string {
+  const directory = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-test-')))
+  fs.writeFileSync(path.join(directory, STORE_NAME), EMPTY_STORE)
+  return directory
+}
+
+const STORE_NAME = 'tenure.db'
+
+/** One that several tests share, each in a namespace of its own. */
+export function workshopIn(directory: string, namespace?: string): Workshop {
+  const storeFile = path.join(directory, STORE_NAME)
   const storeUrl = `sqlite:${storeFile}`
+  const named = namespace === undefined ? {} : { TENURE_NAMESPACE: namespace }
   const placed = (options: RunOptions = {}): RunOptions => ({
     ...options,
     cwd: options.cwd ?? directory,
-    env: { TENURE_STORE: storeUrl, ...options.env },
+    env: { TENURE_STORE: storeUrl, ...named, ...options.env },
   })
   const run: Workshop['tenure'] = async (args, options) => tenure(args, placed(options))
   return {

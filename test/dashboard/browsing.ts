@@ -5,7 +5,7 @@ import { requireTestTool } from '../../scripts/test-tools.mjs'
 import { parseResource } from '../../src/core/resource.ts'
 import { openApi } from '../../src/open.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
-import { workshop, type Workshop } from '../cli/tenure-process.ts'
+import type { Workshop } from '../cli/tenure-process.ts'
 
 /** How long the page may take to show what it must; for what hangs. */
 const SHOWN_WITHIN_MS = 60_000
@@ -24,8 +24,18 @@ export interface Serving {
   stop(): Promise<void>
 }
 
-/** `tenure serve` as a process, before the workshop's store. */
+/** `tenure serve` as a process, before the workshop's store, until the test ends. */
 export async function serve(shop: Workshop, options: readonly string[] = []): Promise<Serving> {
+  const server = await startServing(shop, options)
+  onTestFinished(server.stop)
+  return server
+}
+
+/** The same until it is stopped. */
+export async function startServing(
+  shop: Workshop,
+  options: readonly string[] = [],
+): Promise<Serving> {
   const isPlaced = options.includes('--listen')
   const where = isPlaced ? [] : ['--listen', '127.0.0.1:0']
   const server = shop.start(['serve', '--json', ...where, ...options])
@@ -36,24 +46,36 @@ export async function serve(shop: Workshop, options: readonly string[] = []): Pr
     server.process.kill('SIGTERM')
     await server.ended
   }
-  onTestFinished(stop)
   const { url } = JSON.parse(stdout) as { readonly url: string }
   return { url, pid: server.process.pid ?? 0, stop }
 }
 
 export interface PageOptions {
   readonly browser: Browser
+  readonly namespace?: string
   readonly colorScheme?: 'light' | 'dark'
   readonly width?: number
   readonly height?: number
 }
 
-/** A page in a context of its own. Whatever it complains of, or asks of another server, fails the test. */
+/** A page in a context of its own, until the test ends. Whatever it complains of, or asks of another server, fails the test. */
 export async function openPage(options: PageOptions): Promise<Page> {
-  const { browser, colorScheme = 'light', width = 1280, height = 800 } = options
+  const { page, close } = await newPage(options)
+  onTestFinished(close)
+  return page
+}
+
+/** The same until it is closed. */
+export async function newPage(
+  options: PageOptions,
+): Promise<{ readonly page: Page; readonly close: () => Promise<void> }> {
+  const { browser, namespace, colorScheme = 'light', width = 1280, height = 800 } = options
   const context = await browser.newContext({
     ...{ colorScheme, viewport: { width, height }, locale: 'en-GB', reducedMotion: 'reduce' },
   })
+  if (namespace !== undefined) {
+    await context.addInitScript(`sessionStorage.setItem('tenure.namespace', '${namespace}')`)
+  }
   const page = await context.newPage()
   page.setDefaultTimeout(SHOWN_WITHIN_MS)
   const complaints: string[] = []
@@ -67,22 +89,11 @@ export async function openPage(options: PageOptions): Promise<Page> {
     const { hostname } = new URL(request.url())
     if (hostname !== '127.0.0.1') complaints.push(`asked ${hostname}`)
   })
-  onTestFinished(async () => {
+  const close = async (): Promise<void> => {
     await context.close()
     expect(complaints).toEqual([])
-  })
-  return page
-}
-
-/** A store, a server before it, and a page that shows it. */
-export async function browsing(
-  options: PageOptions & { readonly serve?: readonly string[]; readonly view?: string },
-): Promise<{ readonly shop: Workshop; readonly server: Serving; readonly page: Page }> {
-  const shop = workshop()
-  const server = await serve(shop, options.serve)
-  const page = await openPage(options)
-  await page.goto(`${server.url}/${options.view ?? ''}`)
-  return { shop, server, page }
+  }
+  return { page, close }
 }
 
 export interface Many {

@@ -6,22 +6,61 @@ import { gzipSync } from 'node:zlib'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { requireTestTool } from '../../scripts/test-tools.mjs'
-import { startProgram, MAIN, workshop, type Workshop } from '../cli/tenure-process.ts'
-import { acquireMany, browsing, launchBrowser, openPage, serve } from './browsing.ts'
-import { playScene } from './scene.ts'
+import {
+  newWorkshopDirectory,
+  startProgram,
+  workshop,
+  workshopIn,
+  type Workshop,
+} from '../cli/tenure-process.ts'
+import {
+  launchBrowser,
+  newPage,
+  openPage,
+  serve,
+  startServing,
+  type PageOptions,
+  type Serving,
+} from './browsing.ts'
+import { playScene, type Scene } from './scene.ts'
 
 const BUILT = fileURLToPath(new URL('../../dist/dashboard/', import.meta.url))
 const AXE = fileURLToPath(new URL('../../node_modules/axe-core/axe.min.js', import.meta.url))
 
 let browser: Browser
+/** One server for all tests that need no other, each in a namespace of its own. */
+let home: Serving
+const homeDirectory = newWorkshopDirectory()
+let namespaces = 0
 
 beforeAll(async () => {
-  browser = await launchBrowser()
+  const [launched, served] = await Promise.all([
+    launchBrowser(),
+    startServing(workshopIn(homeDirectory)),
+  ])
+  browser = launched
+  home = served
 })
 
 afterAll(async () => {
-  await browser.close()
+  await Promise.all([browser.close(), home.stop()])
+  fs.rmSync(homeDirectory, { recursive: true, force: true })
 })
+
+/** An empty namespace, and a page that shows it. */
+async function browsing(
+  options: Omit<PageOptions, 'browser' | 'namespace'> = {},
+): Promise<{ readonly shop: Workshop; readonly page: Page; readonly namespace: string }> {
+  const namespace = `test-${(namespaces += 1)}`
+  const shop = workshopIn(homeDirectory, namespace)
+  const page = await openPage({ ...options, browser, namespace })
+  await page.goto(home.url)
+  return { shop, page, namespace }
+}
+
+async function go(page: Page, hash: string): Promise<void> {
+  await page.evaluate(`location.hash = '#/${hash}'`)
+}
 
 function row(page: Page, text: string): ReturnType<Page['locator']> {
   return page.locator('.canvas .row', { hasText: text })
@@ -41,7 +80,7 @@ describe('the files of the page', () => {
   })
 
   it('are compressed, kept for ever by their names, and under a policy that allows the server alone', async () => {
-    const { url } = await serve(workshop())
+    const { url } = home
     const page = await fetch(`${url}/`, { headers: { 'Accept-Encoding': 'br' } })
     expect(page.headers.get('cache-control')).toBe('no-cache')
     expect(page.headers.get('content-encoding')).toBe('br')
@@ -61,7 +100,7 @@ describe('the files of the page', () => {
 
 describe('Now', () => {
   it('shows a lease that the command line takes, who waits for it, its handover, and its end', async () => {
-    const { shop, page } = await browsing({ browser })
+    const { shop, page } = await browsing()
     await page.getByText('Nothing is held').waitFor()
     const taken = [
       'acquire',
@@ -100,7 +139,7 @@ describe('Now', () => {
   })
 
   it('is filtered as one types and sorted, and the address brings the same view back', async () => {
-    const { shop, page, server } = await browsing({ browser })
+    const { shop, page, namespace } = await browsing()
     for (const [name, holder] of [
       ['file:/repo/src/a.ts', 'ann'],
       ['file:/repo/src/b.ts', 'bob'],
@@ -120,8 +159,8 @@ describe('Now', () => {
     expect(await page.locator('.canvas .row').count()).toBe(1)
     await page.getByRole('button', { name: 'Holder' }).click()
     await page.getByRole('button', { name: 'Holder' }).click()
-    const other = await openPage({ browser })
-    await other.goto(`${server.url}/${new URL(page.url()).hash}`)
+    const other = await openPage({ browser, namespace })
+    await other.goto(`${home.url}/${new URL(page.url()).hash}`)
     await row(other, 'a.ts').waitFor()
     expect(await other.locator('.canvas .row').count()).toBe(1)
     await other.locator('[aria-sort=descending]', { hasText: 'Holder' }).waitFor()
@@ -139,7 +178,7 @@ describe('Now', () => {
       '😀 работа 作業',
       'x'.repeat(1_019),
     ]
-    const { shop, page } = await browsing({ browser })
+    const { shop, page } = await browsing()
     for (const name of names) {
       const reason = ['--reason', '<script>alert(1)</script>']
       await shop.json([
@@ -160,77 +199,28 @@ describe('Now', () => {
     expect(await page.locator('.canvas img, .canvas b, .canvas script').count()).toBe(0)
   })
 
-  it('has few rows of very many leases at once, and reaches the last of them by keyboard', async () => {
-    const shop = workshop()
-    await acquireMany(shop.storeUrl, { count: 10_000 })
-    const server = await serve(shop)
-    const page = await openPage({ browser })
-    await page.goto(server.url)
-    // The count is told as soon as the list is read, the rows are laid out a moment later.
-    await page.locator('[role=grid][aria-rowcount="10002"]').waitFor()
-    await page.getByRole('grid').focus()
-    await page.keyboard.press('End')
-    await row(page, '009999').waitFor()
-    expect(await page.locator('.canvas .row').count()).toBeLessThan(60)
-    await page.locator('#filter').fill('005000')
-    await row(page, '005000').waitFor()
-    expect(await page.locator('.canvas .row').count()).toBe(1)
-    for (const [view, shown] of Object.entries(SHOWN_OF_MANY)) {
-      await page.evaluate(`location.hash = '#/${view}'`)
-      await page.getByText(shown).first().waitFor()
+  it('never says that there is nothing while there is something', async () => {
+    const { shop, page } = await browsing()
+    for (const name of ['a', 'b', 'c']) {
+      await shop.json(['acquire', `work:${name}`, '--holder', 'ann', '--ttl', '1h'])
     }
-    expect(await page.locator('.plot').count()).toBe(7)
-  })
-})
-
-/** What each view says of ten thousand leases. */
-const SHOWN_OF_MANY: Readonly<Record<string, string>> = {
-  timeline: '10,000 lanes',
-  waits: 'Nobody waits for anybody',
-  fleet: 'No fleet runs on this store',
-  workflow: 'No workflow is driven now',
-  health: '10,000 held',
-}
-
-describe('the connection', () => {
-  it('asks for a token once, keeps it in the tab alone, and says when it is wrong', async () => {
-    const shop = workshop()
-    const file = path.join(shop.directory, 'tokens.json')
-    const made = ['tokens', 'create', '--tokens', file, '--name', 'eye', '--role', 'reader']
-    const { token } = await shop.json<{ readonly token: string }>(made)
-    const server = await serve(shop, ['--tokens', file])
-    const page = await openPage({ browser })
-    await page.goto(server.url)
-    await page.getByLabel('Token').fill('tenure-wrong')
-    await page.keyboard.press('Enter')
-    await page.getByText('the token must be a valid one').waitFor()
-    await page.getByLabel('Token').fill(token)
-    await page.keyboard.press('Enter')
-    await page.getByText('Nothing is held').waitFor()
+    await row(page, 'ann').nth(2).waitFor()
+    await page.addInitScript(RECORD_WORDS)
     await page.reload()
-    await page.getByText('Nothing is held').waitFor()
-    expect(await page.context().cookies()).toEqual([])
-    expect(await page.evaluate('localStorage.length')).toBe(0)
-    expect(page.url()).not.toContain(token)
-    const other = await page.context().newPage()
-    await other.goto(server.url)
-    await other.getByLabel('Token').waitFor()
-  })
-
-  it('survives a restart of the server, and misses nothing of what happened meanwhile', async () => {
-    const { shop, page, server } = await browsing({ browser })
-    await shop.json(['acquire', 'work:before', '--holder', 'ann', '--ttl', '1h'])
-    await row(page, 'before').waitFor()
-    await server.stop()
-    await page.getByText('trying again').waitFor()
-    await shop.json(['acquire', 'work:meanwhile', '--holder', 'bob', '--ttl', '1h'])
-    await shop.json(['release', 'work:before', '--holder', 'ann'])
-    await serve(shop, ['--listen', new URL(server.url).host])
-    await row(page, 'meanwhile').waitFor()
-    await row(page, 'before').waitFor({ state: 'detached' })
-    await page.getByText('live', { exact: true }).waitFor()
+    await row(page, 'ann').nth(2).waitFor()
+    const said = (await page.evaluate('said')) as string[]
+    expect(said).toContain('3 held, 0 waiting')
+    expect(said.filter((words) => /No lease matches|Nothing is held|0 of/.test(words))).toEqual([])
   })
 })
+
+/** Everything that the list says of itself, whenever it changes. */
+const RECORD_WORDS = `
+  globalThis.said = []
+  new MutationObserver(() => {
+    for (const element of document.querySelectorAll('.counts, .empty')) said.push(element.textContent)
+  }).observe(document, { childList: true, characterData: true, subtree: true })
+`
 
 interface Violation {
   readonly id: string
@@ -248,6 +238,11 @@ async function violations(page: Page): Promise<readonly string[]> {
   return serious.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)
 }
 
+const VIEWS = [
+  ...['now', 'resource?name=deploy%3Aprod', 'timeline?span=120000', 'waits', 'fleet', 'workflow'],
+  ...['ledger', 'health'],
+]
+
 type Event = { readonly event: { readonly type: string; readonly resource: string } }
 
 async function historyOf(shop: Workshop, resource: string): Promise<readonly string[]> {
@@ -255,180 +250,328 @@ async function historyOf(shop: Workshop, resource: string): Promise<readonly str
   return rows.map(({ event }) => event.type)
 }
 
-const VIEWS = [
-  'now',
-  'resource?name=deploy%3Aprod',
-  'timeline?span=120000',
-  'waits',
-  'fleet',
-  'workflow',
-  'ledger',
-  'health',
-]
-
-it('every view shows what the ledger says while it happens, and axe finds nothing serious in light or dark', async () => {
-  const { shop, server, page } = await browsing({ browser, view: '#/health', colorScheme: 'dark' })
-  await page.getByText('Nothing has failed').waitFor()
-  await page.getByText('live', { exact: true }).waitFor()
-  const scene = await playScene(shop.storeUrl)
-  const go = async (hash: string): Promise<void> =>
-    void (await page.evaluate(`location.hash = '#/${hash}'`))
-  await expect
-    .poll(async () =>
-      Number(await page.locator('.plot', { hasText: 'grants' }).locator('b').textContent()),
-    )
-    .toBeGreaterThan(40)
-  await page.locator('td', { hasText: 'history' }).waitFor()
-
-  await go('resource?name=deploy%3Aprod')
-  await page.locator('.card', { hasText: 'ci-4713' }).getByText('release 2.4.0').waitFor()
-  // By priority, not by arrival.
-  await expect.poll(() => page.locator('tbody .holder').allTextContents()).toContain('ci-4714')
-  const queued = await page.locator('table').first().locator('.holder').allTextContents()
-  expect(queued).toEqual(['ci-4715', 'ci-4714'])
-  const told = await historyOf(shop, 'deploy:prod')
-  await expect.poll(() => page.locator('.events tr').count()).toBe(told.length)
-  const releases = told.filter((type) => type === 'lease.released').length
-  expect(releases).toBe(3)
-  expect(await page.locator('.hold.released').count()).toBe(releases)
-
-  await go('timeline?span=120000&q=deploy')
-  await expect.poll(() => page.locator('.hold.released').count()).toBe(releases)
-  await go('timeline?span=120000&q=import')
-  for (const end of ['expired', 'revoked', 'transferred'])
-    await page.locator(`.hold.${end} .mark`).first().waitFor()
-  await go('timeline?span=120000&by=holder&q=shipping')
-  await page.locator('.hold.deadlock .mark').waitFor()
-
-  await go('waits')
-  await page.locator('.node', { hasText: 'deploy:prod' }).waitFor()
-  await page.getByText('was refused, being the last to ask').waitFor()
-  expect(await page.locator('.cycle li').allTextContents()).toEqual([
-    expect.stringMatching(/^billingwaits fordb:stockofshipping$/),
-    expect.stringMatching(/^shippingwaits fordb:ordersofbilling$/),
-  ])
-
-  await go('fleet')
-  await page.getByText('3 nodes, 24 sessions').waitFor()
-  expect(await page.locator('.load .figure').allTextContents()).toEqual(['8', '8', '8'])
-  await page.getByText('8 sessions', { exact: true }).waitFor()
-
-  await go('workflow')
-  const driven = page.locator('tr', { hasText: 'checkout-118' })
-  expect(await driven.locator('td').nth(3).textContent()).toBe('3')
-  await page.locator('tr', { hasText: 'checkout-117' }).getByText('released').waitFor()
-
-  for (const colorScheme of ['dark', 'light'] as const) {
-    await page.emulateMedia({ colorScheme })
-    for (const view of VIEWS) {
-      await go(view)
-      await page.locator('main').waitFor()
-      expect(await violations(page), `${view} in ${colorScheme}`).toEqual([])
-    }
+/** By a process whose wall clock is a day behind: 10,000 leases that are still live today, and others that ended. */
+const YESTERDAY = `
+  const [, dist, storeUrl] = process.argv
+  const { openTenure } = await import(dist + 'index.js')
+  const { openApi } = await import(dist + 'open.js')
+  const api = await openApi(storeUrl)
+  for (let first = 10_000; first < 20_000; first += 1_000) {
+    const chunk = Array.from({ length: 1_000 }, (_, offset) => api.acquire({
+      id: crypto.randomUUID(), resource: 'zone:' + (first + offset), holder: 'zones', session: 'zones',
+      waitMs: 0, ttlMs: 3 * 86_400_000, maxRenewals: -1,
+    }))
+    await Promise.all(chunk)
   }
-  await scene.close()
-  await server.stop()
+  await api.close()
+  const [ann, bob] = await Promise.all(
+    ['ann', 'bob'].map((holder) => openTenure(storeUrl, { holder })),
+  )
+  for (const name of ['work:old', 'workflow:old']) {
+    const lease = await ann.acquire(name, { reason: 'yesterday' })
+    await lease.release()
+  }
+  await (await ann.acquire('session:old')).transfer('bob')
+  await (await bob.acquire('session:old')).release()
+  const [one, other] = [await ann.acquire('db:old-1'), await bob.acquire('db:old-2')]
+  const waits = [one.acquire('db:old-2', { waitMs: 60_000 }), other.acquire('db:old-1', { waitMs: 60_000 })]
+  const refused = await Promise.race(waits.map((wait) => wait.then(() => null, (error) => error.code)))
+  if (refused !== 'DEADLOCK') throw new Error('no deadlock: ' + refused)
+  await Promise.all([one.release(), other.release()])
+  await Promise.allSettled(waits)
+  await Promise.all([ann.close(), bob.close()])
+`
+
+async function playYesterday({ directory, storeUrl }: Workshop): Promise<void> {
+  const dist = fileURLToPath(new URL('../../dist/', import.meta.url))
+  const script = ['--input-type=module', '--eval', YESTERDAY, dist, storeUrl]
+  const command = [requireTestTool('faketime'), '-f', '-1d', process.execPath, ...script]
+  const { code, stderr } = await startProgram(command, {
+    ...{ cwd: directory, env: { DONT_FAKE_MONOTONIC: '1' } },
+  }).ended
+  expect([code, stderr]).toEqual([0, ''])
+}
+
+/** The moment as the page's time picker writes it. */
+function localMoment(atMs: number): string {
+  const zoneMs = new Date(atMs).getTimezoneOffset() * 60_000
+  return new Date(atMs - zoneMs).toISOString().slice(0, 23)
+}
+
+/** A store with 10,000 leases, a ledger of yesterday and a small world that is played while the page looks on. */
+describe('every view', () => {
+  const directory = newWorkshopDirectory()
+  const shop = workshopIn(directory)
+  const sealing = ['--ledger', `${directory}/ledger`, '--keys', `${directory}/keys.json`]
+  let server: Serving
+  let page: Page
+  let scene: Scene
+  let closePage = async (): Promise<void> => undefined
+  /** When work:old was granted. */
+  let yesterdayMs = 0
+
+  beforeAll(async () => {
+    await shop.json(['keys', 'generate', ...sealing.slice(2)])
+    await playYesterday(shop)
+    const granted = ['history', 'work:old', '--type', 'issued']
+    const [first] = await shop.json<readonly { event: { atMs: number } }[]>(granted)
+    yesterdayMs = first?.event.atMs ?? 0
+    await shop.json(['ledger', 'seal', ...sealing])
+    server = await startServing(shop, sealing)
+    const opened = await newPage({ browser, colorScheme: 'dark' })
+    page = opened.page
+    closePage = opened.close
+    await page.goto(`${server.url}/#/health`)
+  })
+
+  afterAll(async () => {
+    await scene.close()
+    await closePage()
+    await server.stop()
+    fs.rmSync(directory, { recursive: true, force: true })
+  })
+
+  /** Today's leases, and yesterday's where the view shows the past. */
+  async function seeEverything(): Promise<void> {
+    await go(page, 'now?q=deploy')
+    await row(page, 'ci-4713').locator('.mark.held').waitFor()
+    await go(page, 'resource?name=deploy%3Aprod')
+    await page.locator('.card', { hasText: 'ci-4713' }).getByText('release 2.4.0').waitFor()
+    await go(page, 'resource?name=work%3Aold')
+    await page.locator('.events tr', { hasText: /released\s*ann/ }).waitFor()
+    await page.locator('.hold.released').waitFor()
+    await go(page, 'timeline?span=120000&q=deploy')
+    await expect.poll(() => page.locator('.hold.released').count()).toBe(3)
+    await go(page, `timeline?q=old&from=${yesterdayMs - 300_000}&to=${yesterdayMs + 300_000}`)
+    await page.locator('.lane-name', { hasText: 'work:old' }).waitFor()
+    await page.locator('.hold.deadlock').waitFor()
+    await go(page, 'waits')
+    await page.locator('.node', { hasText: 'deploy:prod' }).waitFor()
+    await expect.poll(() => page.locator('.card.wide').count()).toBe(2)
+    await go(page, 'fleet')
+    await page.getByText('3 nodes, 24 sessions').waitFor()
+    await page.locator('.events tr', { hasText: 'ann → bob' }).waitFor()
+    await go(page, 'workflow')
+    await page.locator('tr', { hasText: 'checkout-118' }).waitFor()
+    await page.locator('tr', { hasText: 'workflow:old' }).getByText('released').waitFor()
+    await go(page, `ledger?name=db%3Aold-1&at=${localMoment(yesterdayMs + 600_000)}`)
+    await page.getByText('Whole: nothing was changed or left out').waitFor()
+    await page.getByText('No holder at').waitFor()
+    await go(page, 'health')
+    await page.locator('td', { hasText: 'history' }).waitFor()
+    await page.locator('.connection.live').waitFor()
+  }
+
+  it('shows what the ledger says while it happens', async () => {
+    await page.getByText('Nothing has failed').waitFor()
+    await page.getByText('live', { exact: true }).waitFor()
+    scene = await playScene(shop.storeUrl)
+    await expect
+      .poll(async () =>
+        Number(await page.locator('.plot', { hasText: 'grants' }).locator('b').textContent()),
+      )
+      .toBeGreaterThan(40)
+    expect(await page.locator('.plot').count()).toBe(7)
+    await seeEverything()
+
+    await go(page, 'resource?name=deploy%3Aprod')
+    // By priority, not by arrival.
+    await expect.poll(() => page.locator('tbody .holder').allTextContents()).toContain('ci-4714')
+    const queued = await page.locator('table').first().locator('.holder').allTextContents()
+    expect(queued).toEqual(['ci-4715', 'ci-4714'])
+    const told = await historyOf(shop, 'deploy:prod')
+    await expect.poll(() => page.locator('.events tr').count()).toBe(told.length)
+    expect(told.filter((type) => type === 'lease.released').length).toBe(3)
+
+    await go(page, 'timeline?span=120000&q=import')
+    for (const end of ['expired', 'revoked', 'transferred'])
+      await page.locator(`.hold.${end} .mark`).first().waitFor()
+    await go(page, 'timeline?span=120000&by=holder&q=shipping')
+    await page.locator('.hold.deadlock .mark').waitFor()
+    await go(page, 'waits')
+    await page.locator('.cycle').first().waitFor()
+    expect(await page.locator('.cycle').first().locator('li').allTextContents()).toEqual([
+      expect.stringMatching(/^billingwaits fordb:stockofshipping$/),
+      expect.stringMatching(/^shippingwaits fordb:ordersofbilling$/),
+    ])
+    await go(page, 'fleet')
+    await expect
+      .poll(() => page.locator('.load .figure').allTextContents())
+      .toEqual(['8', '8', '8'])
+    await page.getByText('8 sessions', { exact: true }).waitFor()
+    await go(page, 'workflow')
+    const driven = page.locator('tr', { hasText: 'checkout-118' })
+    expect(await driven.locator('td').nth(3).textContent()).toBe('3')
+  })
+
+  it('shows what was derived, what waits to be exclusive, and who was asked to finish', async () => {
+    await go(page, 'resource?name=project%3Adocs')
+    const derived = page.locator('.section', { hasText: 'Derived leases' })
+    const writer = derived.locator('tr', { hasText: 'writer-2' })
+    await writer.waitFor()
+    const cells = await writer.locator('td').allTextContents()
+    expect(cells.slice(1, 4)).toEqual([
+      'project:docs',
+      'edit',
+      '20,000 of 20,000 tokens, 50 of 50 toolCalls',
+    ])
+    await go(page, 'resource?name=table%3Aorders')
+    await page.locator('.card', { hasText: 'report-1' }).getByText('waits to be alone').waitFor()
+    await go(page, 'resource?name=work%3Aimport-7')
+    const asked = page.locator('.card', { hasText: 'importer-1' })
+    await asked.getByText('by oncall').waitFor()
+    await asked.locator('.mark.revoking').waitFor()
+  })
+
+  it('moves over the ledger of yesterday, and says who held what at a moment of it', async () => {
+    await go(page, `ledger?name=work%3Aold&at=${localMoment(yesterdayMs)}`)
+    await page.locator('tr', { hasText: 'ann' }).getByText('released').waitFor()
+    expect(await page.locator('tbody tr').count()).toBe(1)
+    await go(page, 'ledger?name=work%3Aold&at=2020-01-01T00:00')
+    await page.getByText('No holder at').waitFor()
+    await go(page, `timeline?q=old&from=${yesterdayMs - 60_000}&to=${yesterdayMs + 60_000}`)
+    await page.locator('.lane-name', { hasText: 'work:old' }).waitFor()
+    await page.locator('.chart').focus()
+    for (let press = 0; press < 12; press += 1) await page.keyboard.press('ArrowLeft')
+    await page.getByText('Nothing happened in this time').waitFor()
+  })
+
+  it('has nothing serious for axe, in light and in dark', async () => {
+    for (const colorScheme of ['dark', 'light'] as const) {
+      await page.emulateMedia({ colorScheme })
+      for (const view of VIEWS) {
+        await go(page, view)
+        await page.locator('main').waitFor()
+        expect(await violations(page), `${view} in ${colorScheme}`).toEqual([])
+      }
+    }
+  })
+
+  it('has few rows of very many leases at once, and reaches the last of them by keyboard', async () => {
+    await go(page, 'health')
+    await page.getByText(/^10,0\d\d held/).waitFor()
+    await go(page, 'timeline?span=3600000')
+    await page.getByText(/10,0\d\d lanes/).waitFor()
+    await go(page, 'now')
+    await row(page, 'deploy:').first().waitFor()
+    await page.getByRole('grid').focus()
+    await page.keyboard.press('End')
+    await row(page, '19999').waitFor()
+    expect(await page.locator('.canvas .row').count()).toBeLessThan(60)
+    await page.locator('#filter').fill('15000')
+    await row(page, '15000').waitFor()
+    expect(await page.locator('.canvas .row').count()).toBe(1)
+  })
+
+  it('survives a restart of the server, and misses nothing of what happened meanwhile', async () => {
+    await shop.json(['acquire', 'work:before', '--holder', 'ann', '--ttl', '1h'])
+    await go(page, 'now?q=ann')
+    await row(page, 'before').waitFor()
+    await server.stop()
+    await page.getByText('trying again').waitFor()
+    await shop.json(['acquire', 'work:meanwhile', '--holder', 'ann', '--ttl', '1h'])
+    await shop.json(['release', 'work:before', '--holder', 'ann'])
+    server = await startServing(shop, [...sealing, '--listen', new URL(server.url).host])
+    await row(page, 'meanwhile').waitFor()
+    await row(page, 'before').waitFor({ state: 'detached' })
+    await page.locator('.connection.live').waitFor()
+    await seeEverything()
+  })
 })
 
-describe('acting', () => {
-  async function asRole(role: string): Promise<{ readonly shop: Workshop; readonly page: Page }> {
+describe('where the server has tokens', () => {
+  const WORDS = { eye: 'reader', eve: 'operator' } as const
+
+  /** A server with a token for a reader and one for an operator, and leases of ann. */
+  async function guarded(): Promise<{
+    readonly shop: Workshop
+    readonly server: Serving
+    readonly tokens: Readonly<Record<keyof typeof WORDS, string>>
+  }> {
     const shop = workshop()
     const file = path.join(shop.directory, 'tokens.json')
-    const made = ['tokens', 'create', '--tokens', file, '--name', 'eve', '--role', role]
-    const { token } = await shop.json<{ readonly token: string }>(made)
-    await shop.json(['acquire', 'work:a', '--holder', 'ann', '--ttl', '1h'])
-    await shop.json(['acquire', 'work:b', '--holder', 'ann', '--ttl', '1h'])
-    const server = await serve(shop, ['--tokens', file])
-    const page = await openPage({ browser })
-    await page.goto(`${server.url}/#/resource?name=work%3Aa`)
-    await page.getByLabel('Token').fill(token)
-    await page.keyboard.press('Enter')
-    await page.locator('.card', { hasText: 'ann' }).waitFor()
-    return { shop, page }
+    const tokens = { eye: '', eve: '' }
+    for (const name of ['eye', 'eve'] as const) {
+      const made = ['tokens', 'create', '--tokens', file, '--name', name, '--role', WORDS[name]]
+      tokens[name] = (await shop.json<{ readonly token: string }>(made)).token
+    }
+    for (const name of ['a', 'b', 'c']) {
+      await shop.json(['acquire', `work:${name}`, '--holder', 'ann', '--ttl', '1h'])
+    }
+    return { shop, server: await serve(shop, ['--tokens', file]), tokens }
   }
 
-  it('is for operators: each act asks once, says what will happen, and shows what did', async () => {
-    const { shop, page } = await asRole('operator')
+  async function enter(page: Page, token: string): Promise<void> {
+    await page.getByLabel('Token').fill(token)
+    await page.keyboard.press('Enter')
+  }
+
+  async function seriousInBoth(page: Page): Promise<readonly string[]> {
+    const found: string[] = []
+    for (const colorScheme of ['dark', 'light'] as const) {
+      await page.emulateMedia({ colorScheme })
+      found.push(...(await violations(page)))
+    }
+    return found
+  }
+
+  it('asks for one once, keeps it in the tab alone, and shows readers no buttons', async () => {
+    const { server, tokens } = await guarded()
+    const page = await openPage({ browser })
+    await page.goto(`${server.url}/#/resource?name=work%3Aa`)
+    await enter(page, 'tenure-wrong')
+    await page.getByText('the token must be a valid one').waitFor()
+    expect(await seriousInBoth(page)).toEqual([])
+    await enter(page, tokens.eye)
+    await page.locator('.card', { hasText: 'ann' }).waitFor()
+    await page.reload()
+    await page.locator('.card', { hasText: 'ann' }).waitFor()
+    expect(await page.context().cookies()).toEqual([])
+    expect(await page.evaluate('localStorage.length')).toBe(0)
+    expect(page.url()).not.toContain(tokens.eye)
+    expect(await page.getByRole('button').count()).toBe(0)
+    await go(page, 'now?holder=ann')
+    await row(page, 'work:').first().waitFor()
+    expect(await page.getByText('Release all').count()).toBe(0)
+    const other = await page.context().newPage()
+    await other.goto(server.url)
+    await other.getByLabel('Token').waitFor()
+  })
+
+  it('lets operators act: each act asks once, says what will happen, and shows what did', async () => {
+    const { shop, server, tokens } = await guarded()
+    const page = await openPage({ browser })
+    await page.goto(`${server.url}/#/resource?name=work%3Aa`)
+    await enter(page, tokens.eve)
+    await page.getByRole('button', { name: 'Revoke…' }).click()
+    await page.getByText('is asked to finish and can no longer renew').waitFor()
+    expect(await seriousInBoth(page)).toEqual([])
+    await page.getByRole('button', { name: 'Revoke', exact: true }).click()
+    await page.getByText('Done: ann was asked to finish, and has 1 m for it').waitFor()
+    await page.getByRole('button', { name: 'Close' }).click()
+    await page.locator('.card', { hasText: 'asked to finish' }).getByText('by eve').waitFor()
+
+    await go(page, 'resource?name=work%3Ab')
     await page.getByRole('button', { name: 'Revoke…' }).click()
     await page.getByLabel('Reason').fill('stuck since noon')
-    await page.getByText('is asked to finish and can no longer renew').waitFor()
     await page.getByRole('button', { name: 'none' }).click()
     await page.getByText('loses the lease at once').waitFor()
     await page.getByRole('button', { name: 'Revoke', exact: true }).click()
     await page.getByText('Done: ann no longer holds it').waitFor()
     await page.getByRole('button', { name: 'Close' }).click()
-    await page.getByText('Nobody holds it').waitFor()
+    await page.getByText('No holder.').waitFor()
     const rows = await shop.json<readonly { event: Record<string, unknown> }[]>([
-      'history',
-      'work:a',
+      ...['history', 'work:b'],
     ])
     expect(rows.at(-1)?.event).toMatchObject({
-      type: 'lease.revoked',
-      by: 'eve',
-      reason: 'stuck since noon',
+      ...{ type: 'lease.revoked', by: 'eve', reason: 'stuck since noon' },
     })
-    await page.evaluate("location.hash = '#/now?holder=ann'")
+
+    await go(page, 'now?holder=ann')
     await page.getByRole('button', { name: 'Release all…' }).click()
+    expect(await seriousInBoth(page)).toEqual([])
     await page.getByRole('button', { name: 'Release all', exact: true }).click()
-    await page.getByText('Done: 1 lease of ann ended').waitFor()
+    await page.getByText('Done: 2 leases of ann ended').waitFor()
     expect(await shop.json(['ls'])).toMatchObject({ leases: [] })
   })
-
-  it('is not for readers, who see no buttons for it', async () => {
-    const { page } = await asRole('reader')
-    await page.getByText('work:a').first().waitFor()
-    expect(await page.getByRole('button').count()).toBe(0)
-    await page.evaluate("location.hash = '#/now?holder=ann'")
-    await row(page, 'work:').first().waitFor()
-    expect(await page.getByText('Release all').count()).toBe(0)
-  })
-})
-
-it('shows the ledger of yesterday', async () => {
-  const { shop, server, page } = await browsing({ browser })
-  const dayMs = 86_400_000
-  const yesterday = async (args: readonly string[]): Promise<void> => {
-    const command = [requireTestTool('faketime'), '-f', '-1d', process.execPath, MAIN, ...args]
-    const env = { TENURE_STORE: shop.storeUrl, DONT_FAKE_MONOTONIC: '1' }
-    expect((await startProgram(command, { cwd: shop.directory, env }).ended).code).toBe(0)
-  }
-  const nowMs = Date.now()
-  const fromMs = nowMs - dayMs - 60_000
-  await yesterday(['acquire', 'work:old', '--holder', 'ann', '--ttl', '1h'])
-  await yesterday(['release', 'work:old', '--holder', 'ann'])
-  await page.goto(`${server.url}/#/timeline?from=${fromMs}&to=${fromMs + 300_000}`)
-  await page
-    .locator('.hold.released', { hasText: 'ann' })
-    .or(page.locator('.hold.released'))
-    .first()
-    .waitFor()
-  expect(await page.locator('.lane-name').allTextContents()).toEqual(['work:old'])
-  await page.locator('.chart').focus()
-  for (let press = 0; press < 12; press += 1) await page.keyboard.press('ArrowLeft')
-  await page.getByText('Nothing happened in this time').waitFor()
-})
-
-it('says up to where the ledger is sealed, whether it was found whole, and who held what at a moment', async () => {
-  const shop = workshop()
-  const keys = ['--keys', path.join(shop.directory, 'keys.json')]
-  const ledger = path.join(shop.directory, 'ledger')
-  await shop.json(['keys', 'generate', ...keys])
-  await shop.json(['acquire', 'work:a', '--holder', 'ann', '--ttl', '1h', '--reason', 'first'])
-  const held = Date.now()
-  await shop.json(['release', 'work:a', '--holder', 'ann'])
-  await shop.json(['acquire', 'work:a', '--holder', 'bob', '--ttl', '1h'])
-  await shop.json(['ledger', 'seal', '--ledger', ledger, ...keys])
-  const server = await serve(shop, ['--ledger', ledger, ...keys])
-  const page = await openPage({ browser })
-  await page.goto(`${server.url}/#/ledger`)
-  await page.getByText('Whole: nothing was changed or left out').waitFor()
-  await page.getByText('3 events, checkpoint 1').waitFor()
-  const local = new Date(held - new Date(held).getTimezoneOffset() * 60_000)
-    .toISOString()
-    .slice(0, 23)
-  await page.evaluate(`location.hash = '#/ledger?name=work%3Aa&at=${local}'`)
-  await page.locator('tr', { hasText: 'ann' }).getByText('released').waitFor()
-  expect(await page.locator('tbody tr').count()).toBe(1)
-  await page.evaluate("location.hash = '#/ledger?name=work%3Aa&at=2020-01-01T00:00'")
-  await page.getByText('Nobody held it').waitFor()
 })

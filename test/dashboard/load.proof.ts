@@ -134,41 +134,60 @@ it('scrolls 100,000 leases at 30 frames a second or more while 200 events arrive
   expect(heap).toBeLessThan(300)
 })
 
-/** Seconds of processor time, of all threads. */
-function spentSeconds(pid: number): number {
-  const [user = '0', system = '0'] = (
-    fs.readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1] ?? ''
-  )
-    .split(' ')
-    .slice(11, 13)
-  return (Number(user) + Number(system)) / 100
+/** Milliseconds of processor time that the process has used, of all its threads. */
+function spentMs(pid: number): number {
+  const threads = fs.readdirSync(`/proc/${pid}/task`)
+  const spentNs = threads.map((thread) => {
+    const [ran = '0'] = fs.readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ')
+    return Number(ran)
+  })
+  return spentNs.reduce((sum, ns) => sum + ns, 0) / 1_000_000
+}
+
+const ROUNDS = 6
+const MEASURED_MS = 6_000
+const SETTLED_MS = 1_500
+const DASHBOARDS = 10
+
+function percent(shares: readonly number[]): string {
+  const sorted = shares.map((share) => share * 100).toSorted((one, other) => one - other)
+  const [least = 0, middle = 0, most = 0] = [0, Math.floor(sorted.length / 2), -1].map((at) => {
+    return sorted.at(at)
+  })
+  return `${middle.toFixed(1)} % of a core (${least.toFixed(1)} to ${most.toFixed(1)})`
 }
 
 it('ten open dashboards cost the server less than 5 % of a core at 200 events a second', async () => {
   const shop = workshop()
   const server = await serve(shop)
   const context = await browser.newContext()
+  const pages = await Promise.all(Array.from({ length: DASHBOARDS }, () => context.newPage()))
   let isOver = false
   const making = makeEvents(shop.storeUrl, () => isOver)
   const share = async (): Promise<number> => {
-    const [before, startMs] = [spentSeconds(server.pid), performance.now()]
-    await sleep(15_000)
-    return ((spentSeconds(server.pid) - before) * 1_000) / (performance.now() - startMs)
+    await sleep(SETTLED_MS)
+    const [before, startMs] = [spentMs(server.pid), performance.now()]
+    await sleep(MEASURED_MS)
+    return (spentMs(server.pid) - before) / (performance.now() - startMs)
   }
-  // One reader makes the server read the ledger at all; the others cost what is measured.
-  const first = await context.newPage()
-  await first.goto(server.url)
-  await first.getByText('live', { exact: true }).waitFor()
-  const alone = await share()
-  for (let count = 1; count < 10; count += 1) await (await context.newPage()).goto(server.url)
-  await sleep(2_000)
-  const together = await share()
+  const [without, together]: [number[], number[]] = [[], []]
+  // In turns, so that a busy moment of the machine weighs on both; the first of each is not counted.
+  for (let round = -1; round < ROUNDS; round += 1) {
+    for (const page of pages) await page.goto('about:blank')
+    const none = await share()
+    for (const page of pages) await page.goto(server.url)
+    for (const page of pages) await page.getByText('live', { exact: true }).waitFor()
+    const all = await share()
+    if (round < 0) continue
+    without.push(none)
+    together.push(all)
+  }
   isOver = true
   const events = await making
   await context.close()
-  const cost = ((together - alone) / 9) * 10
-  tell(
-    `10 dashboards: ${(cost * 100).toFixed(1)} % of a core (${(alone * 100).toFixed(1)} % with one, ${(together * 100).toFixed(1)} % with ten), ${events} events`,
-  )
+  const costs = together.map((all, round) => all - (without[round] ?? 0))
+  const cost = costs.toSorted((one, other) => one - other)[Math.floor(ROUNDS / 2)] ?? Infinity
+  tell(`the server with no dashboard: ${percent(without)}; with ten: ${percent(together)}`)
+  tell(`ten dashboards: ${percent(costs)}, the middle of ${ROUNDS} rounds, ${events} events`)
   expect(cost).toBeLessThan(0.05)
 })

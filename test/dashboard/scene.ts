@@ -68,6 +68,7 @@ export async function playScene(storeUrl: string): Promise<Scene> {
   const stage = new Stage(await openApi(storeUrl, {}))
   const waiting = stage.keepWaiting()
   await agents(stage)
+  await family(stage)
   await Promise.all([deploys(stage), ends(stage), fleet(stage), workflows(stage), deadlock(stage)])
   return {
     close: async () => {
@@ -100,6 +101,30 @@ async function agents(stage: Stage): Promise<void> {
     await stage.take({ resource: 'gpu:a100', holder: `trainer-${index}`, slots: 4, mode: 'shared' })
   }
   await stage.take({ resource: 'work:nightly-report', holder: 'cron@db-2', ttlMs: 60 * MINUTE })
+}
+
+/** A lease that was divided, and a shared one that waits to be exclusive. */
+async function family(stage: Stage): Promise<void> {
+  const [lead, resource] = ['lead', parseResource('project:docs')]
+  const budget = { tokens: 100_000, toolCalls: 500 }
+  const id = await stage.take({
+    resource,
+    holder: lead,
+    budget,
+    scope: { tools: ['search', 'edit'] },
+  })
+  const parent = { id, resource, extent: 'exact' } as const
+  for (const holder of ['writer-1', 'writer-2']) {
+    await stage.api.derive({
+      ...{ id: systemRuntime.uuid(), parent, by: lead, holder, session: holder },
+      ...{ budget: { tokens: 20_000, toolCalls: 50 }, scope: { tools: ['edit'] } },
+    })
+  }
+  const shared = { resource: 'table:orders', mode: 'shared' } as const
+  const reader = await stage.take({ ...shared, holder: 'report-1' })
+  await stage.take({ ...shared, holder: 'report-2' })
+  const asked = { id: reader, holder: 'report-1', mayWait: true }
+  await stage.api.upgrade({ ...asked, requestId: systemRuntime.uuid() })
 }
 
 /** A queue that moves, and grows again. */

@@ -1,4 +1,4 @@
-/** Those who wait for each other, as a ring: each waits for what the next one holds. */
+/** A cycle of waits: each holder waits for what the next one holds. */
 import type { JSX } from 'preact'
 import { Mark } from './marks.tsx'
 import { HolderLink, ResourceLink } from './names.tsx'

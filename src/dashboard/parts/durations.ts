@@ -1,4 +1,6 @@
 /** Spans of time in milliseconds. */
-const minute = 60_000
+const second = 1_000
+const minute: number = 60 * second
+const hour: number = 60 * minute
 
-export const DurationMs = { minute, hour: 60 * minute, day: 24 * 60 * minute } as const
+export const SPAN_MS = { second, minute, hour, day: 24 * hour } as const

@@ -64,7 +64,7 @@ const SHAPES: Readonly<Record<MarkName, ComponentChild>> = {
 
 interface MarkProps {
   readonly name: MarkName
-  /** Where the word stands beside it anyway. */
+  /** For signs beside their own word. */
   readonly isSilent?: boolean
 }
 

@@ -1,25 +1,13 @@
-/** Names that others chose: shown as text and nothing else, in their own direction, whole in the tip. */
+/** Names that users chose: shown as text only, each in its own direction, in full length in the tooltip. */
 import type { JSX } from 'preact'
 import { linkTo, linkToResource } from '../state/route.ts'
 import { visibleName } from './words.ts'
 
-interface NameProps {
+interface LinkProps {
   readonly name: string
-}
-
-export function Name({ name }: NameProps): JSX.Element {
-  const shown = visibleName(name)
-  return (
-    <bdi class="name" title={shown}>
-      {shown}
-    </bdi>
-  )
-}
-
-interface LinkProps extends NameProps {
-  /** What is shown of it where it stands in its folder. */
+  /** Shown instead of the name, where its folder is shown above it. */
   readonly label?: string
-  /** Reached through the row that it stands in. */
+  /** Part of a row, which the keyboard reaches as a whole. */
   readonly isInRow?: boolean
 }
 

@@ -4,12 +4,11 @@
  */
 import type { ComponentChild, JSX, RefObject } from 'preact'
 import { useLayoutEffect, useMemo, useRef } from 'preact/hooks'
-import { useSignal, type Signal } from '@preact/signals'
+import { signal, useSignal, type Signal } from '@preact/signals'
 
 export interface VirtualRowsProps<Item> {
   readonly label: string
   readonly items: readonly Item[]
-  readonly rowHeight: number
   readonly columns: number
   readonly head: ComponentChild
   /** Its cells. */
@@ -23,8 +22,14 @@ export interface VirtualRowsProps<Item> {
 
 const OVERSCAN = 6
 
+/** On a narrow screen a row has two lines. The style sheet has the same two heights. */
+const narrow = matchMedia('(max-width: 720px)')
+const isNarrow = signal(narrow.matches)
+narrow.addEventListener('change', () => (isNarrow.value = narrow.matches))
+
 export function VirtualRows<Item>(props: VirtualRowsProps<Item>): JSX.Element {
-  const { label, items, rowHeight, columns, head, empty } = props
+  const { label, items, columns, head, empty } = props
+  const rowHeight = isNarrow.value ? 56 : 30
   const { scroller, top, height, show } = useScroller(rowHeight)
   const chosen = useSignal(-1)
   const first = Math.max(0, Math.floor(top.value / rowHeight) - OVERSCAN)
@@ -133,7 +138,7 @@ function useScroller(rowHeight: number): Scroller {
   const show = (index: number): void => {
     const element = scroller.current
     if (element === null) return
-    // The head of the list stands above the first row that can be seen.
+    // The head of the list covers the height of one row.
     const inner = height.value - rowHeight
     const from = index * rowHeight
     if (from < element.scrollTop) element.scrollTop = from

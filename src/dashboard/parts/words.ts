@@ -1,27 +1,25 @@
 /** Times, spans and names as people read them. */
-
-const SECOND = 1_000
-const MINUTE = 60 * SECOND
-const HOUR = 60 * MINUTE
-const DAY = 24 * HOUR
+import { SPAN_MS } from './durations.ts'
 
 /** `1.4 s`, `42 s`, `3 m 05 s`, `2 h 10 m`, `3 d 4 h`. */
 export function spanText(ms: number): string {
   const span = Math.max(0, ms)
-  if (span < 10 * SECOND) return `${(Math.floor(span / 100) / 10).toFixed(1)} s`
-  if (span < MINUTE) return `${Math.floor(span / SECOND)} s`
-  if (span < HOUR) return pair(span, { unit: MINUTE, part: SECOND, names: ['m', 's'] })
-  if (span < DAY) return pair(span, { unit: HOUR, part: MINUTE, names: ['h', 'm'] })
-  return pair(span, { unit: DAY, part: HOUR, names: ['d', 'h'] })
+  if (span < 10 * SPAN_MS.second) return `${(Math.floor(span / 100) / 10).toFixed(1)} s`
+  if (span < SPAN_MS.minute) return `${Math.floor(span / SPAN_MS.second)} s`
+  if (span < SPAN_MS.hour)
+    return pair(span, { unit: SPAN_MS.minute, part: SPAN_MS.second, names: ['m', 's'] })
+  if (span < SPAN_MS.day)
+    return pair(span, { unit: SPAN_MS.hour, part: SPAN_MS.minute, names: ['h', 'm'] })
+  return pair(span, { unit: SPAN_MS.day, part: SPAN_MS.hour, names: ['d', 'h'] })
 }
 
 /** The same in whole units, for what changes all the time and need not be exact. */
 export function roundSpanText(ms: number): string {
   const span = Math.max(0, ms)
-  if (span < MINUTE) return `${Math.floor(span / SECOND)} s`
-  if (span < HOUR) return `${Math.floor(span / MINUTE)} m`
-  if (span < DAY) return `${Math.floor(span / HOUR)} h`
-  return `${Math.floor(span / DAY)} d`
+  if (span < SPAN_MS.minute) return `${Math.floor(span / SPAN_MS.second)} s`
+  if (span < SPAN_MS.hour) return `${Math.floor(span / SPAN_MS.minute)} m`
+  if (span < SPAN_MS.day) return `${Math.floor(span / SPAN_MS.hour)} h`
+  return `${Math.floor(span / SPAN_MS.day)} d`
 }
 
 interface Pair {
@@ -59,7 +57,7 @@ export function plural(count: number, word: string): string {
   return `${countText(count)} ${word}${count === 1 ? '' : 's'}`
 }
 
-/** Characters that move what stands around them, or cannot be seen. */
+/** Characters that cannot be seen, or that change the direction of the text around them. */
 const UNSEEN = /[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g
 
 /** A name as it is shown: what would disguise it is spelt out. It is never anything but text. */

@@ -1,4 +1,4 @@
-/** How long one in a queue may have to wait, judged by how long the resource was held before. */
+/** How long a waiter may have to wait, estimated from how long the resource was held before. */
 import type { LeaseInfo } from '../../core/lease.ts'
 import type { Hold } from './holds.ts'
 
@@ -20,7 +20,7 @@ interface Queue {
   readonly nowMs: number
 }
 
-/** If everybody holds it for as long as is usual: what is left of those who do, then a turn for each who comes before. */
+/** If each holder keeps it for as long as is usual: what is left of the present holds, then one hold for each waiter in front. */
 export function estimatedWaitMs({ leases, place, usualMs, nowMs }: Queue): number {
   const lefts = leases.map(({ grantedAtMs }) => {
     return Math.max(0, usualMs - (nowMs - (grantedAtMs ?? nowMs)))

@@ -1,4 +1,4 @@
-/** What the stream has told since the page was opened: the last events, and how many of each kind in each second. */
+/** The events of the stream since the page was opened: the last ones, and how many of each series in each second. */
 import type { LeaseEvent } from '../../core/event.ts'
 import type { LedgerRow } from '../wire/answers.ts'
 

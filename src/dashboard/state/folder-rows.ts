@@ -8,7 +8,7 @@ export interface FolderRow {
   readonly kind: 'folder'
   /** With its kind, up to and with the last `/` or `:`. */
   readonly path: string
-  /** What is shown of it: without the folder that it stands in. */
+  /** The part of the path below the folder above it. */
   readonly label: string
   readonly depth: number
   readonly count: number

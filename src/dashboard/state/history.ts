@@ -1,5 +1,7 @@
 /** The ledger of a span of time, read backwards from its end in pages, as far as a page can show it. */
 import { LEASE_EVENT_TYPES, type LeaseEventType } from '../../core/event.ts'
+import { countText } from '../parts/words.ts'
+import type { Asked } from './use-asked.ts'
 import { readEventPage, type LedgerRow } from '../wire/answers.ts'
 import { pathWith, type ServerCalls } from '../wire/server-calls.ts'
 
@@ -21,6 +23,12 @@ export interface History {
 }
 
 const PAGE_ROWS = 1_000
+
+/** What is said of a history that was not read to its beginning. */
+export function cutText(past: Asked<History>, pagesMax: number): string {
+  const isCut = past.kind === 'answered' && past.answer.isCut
+  return isCut ? `, among the newest ${countText(pagesMax * PAGE_ROWS)} events` : ''
+}
 
 /** Renewals are most of what happens, and change no ownership. */
 const FREQUENT: ReadonlySet<LeaseEventType> = new Set<LeaseEventType>([

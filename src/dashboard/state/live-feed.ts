@@ -1,12 +1,12 @@
 /**
  * The page's one connection to its server: who asks, the list of what is live, then the stream of events after it. A stream
- * that breaks is gone on with after the last event that was heard, a position that the store no longer knows begins anew
- * with a list, and a wrong token asks for another.
+ * that breaks is resumed after the last event that was read, a position that the store no longer knows begins anew with a
+ * list, and a wrong token makes the page ask for another.
  *
- * A lease near its end is asked for again, in one request with all others that are: its renewals may not be recorded, and
- * nobody may have noticed yet that it is over.
+ * The page reads every lease near its end again, all of them in one request: its renewals may not be recorded, and its expiry is
+ * recorded only with the next command on its resource.
  */
-import { signal, type ReadonlySignal, type Signal } from '@preact/signals'
+import { batch, signal, type ReadonlySignal, type Signal } from '@preact/signals'
 import type { LeaseInfo } from '../../core/lease.ts'
 import { after, every, monotonicMs, pause } from '../page-runtime.ts'
 import { readCaller, readLeases, readPage, readStreamed, type CallerInfo } from '../wire/answers.ts'
@@ -44,6 +44,8 @@ export class LiveFeed {
   readonly #version = signal(0)
   readonly #nowMs = signal(this.clock.nowMs())
   readonly #isComplete = signal(false)
+  /** Becomes `isComplete` with the next refresh, so that no view shows the end of the list before the list. */
+  #isWhole = false
   /** When each lease was asked for again, by the page's clock. */
   readonly #askedAtMs = new Map<string, number>()
   #calls: ServerCalls
@@ -140,6 +142,7 @@ export class LiveFeed {
   }
 
   async #readFirstPage(stop: AbortSignal): Promise<void> {
+    this.#isWhole = false
     this.#isComplete.value = false
     this.leases.beginListing()
     this.#next = null
@@ -148,9 +151,9 @@ export class LiveFeed {
 
   async #readOtherPages(stop: AbortSignal): Promise<void> {
     while (this.#next !== null) await this.#readPage(stop)
-    if (this.#isComplete.value) return
+    if (this.#isWhole) return
     this.leases.endListing()
-    this.#isComplete.value = true
+    this.#isWhole = true
     this.#refresh()
   }
 
@@ -198,7 +201,10 @@ export class LiveFeed {
     this.#isRefreshing = true
     after(delayMs, () => {
       this.#isRefreshing = false
-      this.#version.value += 1
+      batch(() => {
+        this.#version.value += 1
+        this.#isComplete.value = this.#isWhole
+      })
     })
   }
 
@@ -214,7 +220,7 @@ export class LiveFeed {
       for (const [index, { id }] of due.entries()) this.#found(id, found[index])
       this.#refresh()
     } catch (error) {
-      // The stream notices a server that is away, and a token that is not valid; what is due stays so.
+      // The stream reports a server that is away and a token that is not valid; the leases stay due.
       if (!(error instanceof ProblemError) && !stop.aborted) throw error
     }
   }

@@ -1,7 +1,6 @@
 /**
  * Every live lease and ticket of the namespace. A list fills it, page by page; the lease in each event of the stream, which
- * begins where the ledger stood before the list was read, keeps it up to date. What an event has told of is newer than what
- * a page says of it.
+ * begins at the position of the ledger before the list was read, keeps it up to date. An event is newer than any page of the list.
  */
 import { isLiveState, type LeaseId, type LeaseInfo } from '../../core/lease.ts'
 import { kindOf, type Resource } from '../../core/resource.ts'
@@ -12,7 +11,7 @@ export interface LeaseCounts {
   readonly waiting: number
 }
 
-/** What has changed, for one who looks now and then. */
+/** The ids of leases that have changed, for a view that reads them now and then. */
 export class Changes {
   readonly end: () => void
   #ids = new Set<LeaseId>()
@@ -37,7 +36,7 @@ export class LiveLeases {
   readonly #byId = new Map<LeaseId, LeaseInfo>()
   readonly #waitingFor = new Map<Resource, number>()
   readonly #kinds = new Map<string, number>()
-  /** Of the list that is being read: what it has shown, and what events have told of meanwhile. */
+  /** While a list is read: the ids on its pages, and the ids in events meanwhile. */
   #listing: { readonly listed: Set<LeaseId>; readonly told: Set<LeaseId> } | null = null
   readonly #followers = new Set<Changes>()
   #waiting = 0
@@ -79,7 +78,7 @@ export class LiveLeases {
     }
   }
 
-  /** What the whole list has not shown, and no event told of, is no longer there. */
+  /** A lease that is neither on a page of the list nor in an event since has ended. */
   endListing(): void {
     const listing = this.#listing
     this.#listing = null
@@ -96,7 +95,6 @@ export class LiveLeases {
     else if (lease !== null) this.put(lease)
   }
 
-  /** As an answer tells of it. */
   put(lease: LeaseInfo): void {
     if (!isLiveState(lease.state)) return this.remove(lease.id)
     this.#count(this.#byId.get(lease.id), -1)

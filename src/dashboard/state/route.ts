@@ -1,4 +1,4 @@
-/** Every view is an address: the part after `#`, which is not sent to the server and so stands in no log. */
+/** Every view is an address: the part after `#`, which the browser does not send to the server, so that no log has it. */
 import { signal, type ReadonlySignal } from '@preact/signals'
 
 export const VIEWS = ['now', 'timeline', 'waits', 'fleet', 'workflow', 'ledger', 'health'] as const

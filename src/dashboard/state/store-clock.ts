@@ -1,6 +1,6 @@
 /**
- * The wall time of the store, as far as the page has heard it. Deadlines are the store's, so bars run by this clock; the
- * reader's own may be minutes off.
+ * The wall time of the store, by the last answer and the last event. Deadlines are the store's, so bars run by this clock; the
+ * browser's own may be minutes off.
  */
 import { monotonicMs, wallMs } from '../page-runtime.ts'
 

@@ -74,7 +74,7 @@ class Question<Answer> {
       return { kind: 'answered', answer: await this.#ask(signal) }
     } catch (error) {
       if (error instanceof ProblemError) return { kind: 'refused', problem: error.message }
-      // Whoever ended the question does not wait for an answer.
+      // The view that ended the question is gone, and takes no answer.
       if (signal.aborted) return { kind: 'asking' }
       throw error
     }

@@ -1,6 +1,6 @@
 /**
- * Who waits for whom, as a graph of holders and resources: an edge from one who waits to what it waits for, and from there
- * to those who hold it. Whoever can be reached from itself is part of a cycle.
+ * The wait-for graph of holders and resources: an edge from a waiter to the resource that it waits for, and from there to its
+ * holders. A node that can be reached from itself is part of a cycle.
  */
 import { excludes } from '../../core/conflict.ts'
 import type { LeaseInfo } from '../../core/lease.ts'
@@ -82,7 +82,7 @@ function blockersOf(
   const asked = { ...wait, mode: wait.upgrading ? ('exclusive' as const) : wait.mode }
   return [...new Set(candidates)].filter((lease) => {
     if (lease.id === wait.id || !overlap(lease, asked)) return false
-    // Those who share a counted resource stand in the way together: any of them may leave.
+    // The holders of a counted resource block together: a release by any one of them is enough.
     return excludes(lease, asked) || asked.slots !== null
   })
 }

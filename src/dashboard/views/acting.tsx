@@ -1,6 +1,6 @@
 /**
- * What an operator may do: end a lease, or all that a holder has. Each asks once, names what will happen, and shows what
- * did. Everybody else sees none of it; the server refuses them all the same.
+ * What an operator may do: end a lease, or all that a holder has. Each act asks once, names what will happen, and shows what
+ * did. Readers and holders see no buttons; the server refuses them as well.
  */
 import type { ComponentChild, JSX } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
@@ -40,7 +40,7 @@ export function LeaseActions({ lease }: { lease: LeaseInfo }): JSX.Element | nul
         const body = { graceMs, ...(reason === '' ? {} : { reason }) }
         await feed.calls.json(`/v1/leases/${id}/revoke`, { method: 'POST', body })
         return graceMs === 0
-          ? `Done: ${who} no longer holds it, and whoever is next gets it.`
+          ? `Done: ${who} no longer holds it, and the next waiter gets it.`
           : `Done: ${who} was asked to finish, and has ${roundSpanText(graceMs)} for it.`
       }}
     />
@@ -56,7 +56,7 @@ interface RevokeWordsProps {
 function RevokeWords({ who, fence, graceMs }: RevokeWordsProps): JSX.Element {
   return graceMs === 0 ? (
     <>
-      <bdi>{who}</bdi> loses the lease at once, and whoever is next gets it. Where writes check the
+      <bdi>{who}</bdi> loses the lease at once, and the next waiter gets it. Where writes check the
       fence, those with {fence} are refused from then on; elsewhere <bdi>{who}</bdi> may go on until
       it hears of it.
     </>
@@ -80,7 +80,7 @@ export function HolderActions({ holder }: { holder: string }): JSX.Element | nul
       what={() => (
         <>
           Every lease of <bdi>{who}</bdi> ends as revoked, and its waiting requests are given up, at
-          once. Those who wait behind it are served.
+          once. The waiters behind it are served.
         </>
       )}
       run={async ({ reason }) => {

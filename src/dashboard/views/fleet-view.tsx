@@ -8,13 +8,14 @@ import { HolderLink, ResourceLink } from '../parts/names.tsx'
 import { TimeLeft } from '../parts/time-left.tsx'
 import { countText, momentText, plural, visibleName } from '../parts/words.ts'
 import { nodesOf, rebalancesOf, type NodeLoad } from '../state/fleet-nodes.ts'
-import { readHistory } from '../state/history.ts'
+import { cutText, readHistory } from '../state/history.ts'
 import { useAsked } from '../state/use-asked.ts'
 import { Section } from './resource-view.tsx'
 
 const READ_AGAIN_MS = 5_000
 const SESSIONS_SHOWN = 60
 const REBALANCES_SHOWN = 20
+const PAGES_MAX = 5
 
 export function FleetView(): JSX.Element {
   const feed = useFeed()
@@ -102,13 +103,13 @@ function Rebalances(): JSX.Element | null {
   const feed = useFeed()
   const version = Math.floor(feed.nowMs.value / READ_AGAIN_MS)
   const past = useAsked('rebalances', version, (signal) => {
-    return readHistory(feed.calls, { types: ['lease.issued'], pagesMax: 5 }, signal)
+    return readHistory(feed.calls, { types: ['lease.issued'], pagesMax: PAGES_MAX }, signal)
   }).value
   const rows = past.kind === 'answered' ? past.answer.rows : null
   const rebalances = useMemo(() => (rows === null ? [] : rebalancesOf(rows)), [rows])
   if (rebalances.length === 0) return null
   return (
-    <Section title="Last moves">
+    <Section title={`Last moves${cutText(past, PAGES_MAX)}`}>
       <table class="events">
         <tbody>
           {rebalances.slice(0, REBALANCES_SHOWN).map(({ atMs, moves, count }) => (

@@ -1,4 +1,4 @@
-/** How it fares: what happens each second, how long the store takes, what was refused, and what failed. */
+/** Rates of events, latencies of the store, refusals and faults. */
 import type { JSX } from 'preact'
 import { useFeed } from '../feed-context.ts'
 import type { MarkName } from '../parts/mark-name.ts'

@@ -68,7 +68,7 @@ function Standing(): JSX.Element | null {
   )
 }
 
-/** Who held this, at that moment? Both stand in the address. */
+/** Who held a resource at a moment. The address names both. */
 function Past(): JSX.Element {
   const { params } = route.value
   const resource = params.get('name') ?? ''
@@ -109,7 +109,7 @@ function Holders({ resource, atMs }: { resource: string; atMs: number }): JSX.El
   }).value
   if (asked.kind === 'asking') return <p class="dim">Reading…</p>
   if (asked.kind === 'refused') return <p class="problem">{asked.problem}</p>
-  if (asked.answer.length === 0) return <p class="outcome">Nobody held it at {momentText(atMs)}.</p>
+  if (asked.answer.length === 0) return <p class="outcome">No holder at {momentText(atMs)}.</p>
   return (
     <table>
       <thead>

@@ -6,7 +6,6 @@ import { useFeed } from '../feed-context.ts'
 import type { MarkName } from '../parts/mark-name.ts'
 import { Mark, markOf } from '../parts/marks.tsx'
 import { HolderLink, ResourceLink } from '../parts/names.tsx'
-import { useRowHeight } from '../parts/row-height.ts'
 import { Since, TimeLeft } from '../parts/time-left.tsx'
 import { VirtualRows } from '../parts/virtual-rows.tsx'
 import { countText, visibleName } from '../parts/words.ts'
@@ -26,6 +25,7 @@ import {
   type SortKey,
 } from '../state/lease-filter.ts'
 import { LeaseRows } from '../state/lease-rows.ts'
+import type { LeaseCounts } from '../state/live-leases.ts'
 import { changeParams, linkToResource, route } from '../state/route.ts'
 import { HolderActions } from './acting.tsx'
 
@@ -35,7 +35,7 @@ export function NowView(): JSX.Element {
   const text = params.toString()
   const filter = useMemo(() => filterOf(params), [text])
   const order = useMemo(() => orderOf(params), [text])
-  const rows = useLeaseRows(filter, order)
+  const { rows, counts } = useLeaseRows(filter, order)
   const closed = useSignal<ReadonlySet<string>>(new Set())
   const isTree = order.key === 'resource' && !order.isDescending && params.get('flat') === null
   const items = useMemo(
@@ -47,15 +47,13 @@ export function NowView(): JSX.Element {
     if (!next.delete(path)) next.add(path)
     closed.value = next
   }
-  const rowHeight = useRowHeight()
   return (
     <main class="view now">
-      <Toolbar filter={filter} isTree={isTree} shownCount={rows.length} />
+      <Toolbar {...{ filter, isTree, counts }} shownCount={rows.length} />
       {filter.holder === '' ? null : <HolderStrip holder={filter.holder} />}
       <VirtualRows<Row>
         label="Live leases and waiting requests"
         items={items}
-        rowHeight={rowHeight}
         columns={COLUMNS.length}
         head={<Head order={order} />}
         classOf={(row) => (row.kind === 'folder' ? 'folder' : row.lease.state)}
@@ -70,20 +68,34 @@ export function NowView(): JSX.Element {
           if (row.kind === 'folder') toggle(row)
           else location.hash = linkToResource(row.lease.resource)
         }}
-        empty={feed.isComplete.value ? <Nothing isFiltered={feed.leases.size > 0} /> : 'Reading…'}
+        empty={
+          feed.isComplete.value ? (
+            <Nothing isFiltered={counts.held + counts.waiting > 0} />
+          ) : (
+            'Reading…'
+          )
+        }
       />
     </main>
   )
 }
 
-function useLeaseRows(filter: LeaseFilter, order: LeaseOrder): ReturnType<LeaseRows['update']> {
+interface ShownLeases {
+  readonly rows: ReturnType<LeaseRows['update']>
+  readonly counts: LeaseCounts
+}
+
+/** The rows and the counts of one moment, so that they never contradict each other. */
+function useLeaseRows(filter: LeaseFilter, order: LeaseOrder): ShownLeases {
   const feed = useFeed()
   const rows = useRef<LeaseRows | null>(null)
   useEffect(() => () => rows.current?.end(), [])
   rows.current ??= new LeaseRows(feed.leases)
   const version = feed.version.value
   return useMemo(() => {
-    return (rows.current ?? new LeaseRows(feed.leases)).update(filter, order, feed.clock.nowMs())
+    const current = rows.current ?? new LeaseRows(feed.leases)
+    const { counts } = feed.leases
+    return { rows: current.update(filter, order, feed.clock.nowMs()), counts }
   }, [version, filter, order])
 }
 
@@ -130,12 +142,12 @@ interface ToolbarProps {
   readonly filter: LeaseFilter
   readonly isTree: boolean
   readonly shownCount: number
+  readonly counts: LeaseCounts
 }
 
-function Toolbar({ filter, isTree, shownCount }: ToolbarProps): JSX.Element {
+function Toolbar({ filter, isTree, shownCount, counts }: ToolbarProps): JSX.Element {
   const feed = useFeed()
-  void feed.version.value
-  const { held, waiting } = feed.leases.counts
+  const { held, waiting } = counts
   const isAll = shownCount === held + waiting
   return (
     <div class="toolbar">

@@ -2,7 +2,7 @@
 import type { ComponentChild, JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 import { eventWord } from '../../core/event.ts'
-import type { LeaseInfo } from '../../core/lease.ts'
+import { holderMetadata, type LeaseInfo } from '../../core/lease.ts'
 import { useFeed } from '../feed-context.ts'
 import { CyclePicture } from '../parts/cycle-picture.tsx'
 import { Mark, markOf } from '../parts/marks.tsx'
@@ -63,7 +63,7 @@ function Inspected({ resource, past }: InspectedProps): JSX.Element {
       <Section
         title={leases.length === 0 ? 'Free' : leases.length === 1 ? 'Held by' : 'Held by all of'}
       >
-        {leases.length === 0 ? <p class="dim">Nobody holds it.</p> : null}
+        {leases.length === 0 ? <p class="dim">No holder.</p> : null}
         <div class="cards">
           {leases.map((lease) => (
             <HolderCard key={lease.id} lease={lease} />
@@ -152,7 +152,7 @@ function HolderCard({ lease }: { lease: LeaseInfo }): JSX.Element {
             {revoking.reason === null ? null : <bdi>: {visibleName(revoking.reason)}</bdi>}
           </Fact>
         )}
-        {Object.entries(metadata ?? {}).map(([name, value]) => (
+        {Object.entries(holderMetadata(metadata) ?? {}).map(([name, value]) => (
           <Fact key={name} name={visibleName(name)}>
             <bdi>{visibleName(String(value))}</bdi>
           </Fact>

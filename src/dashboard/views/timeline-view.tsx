@@ -2,26 +2,26 @@
 import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 import { useFeed } from '../feed-context.ts'
+import { SPAN_MS } from '../parts/durations.ts'
 import type { MarkName } from '../parts/mark-name.ts'
 import { Mark, MARK_WORDS } from '../parts/marks.tsx'
 import type { TimeWindow } from '../parts/time-scale.ts'
 import { TimelineChart } from '../parts/timeline-chart.tsx'
 import { momentText, plural } from '../parts/words.ts'
-import { DECISIVE_TYPES, readHistory, type History } from '../state/history.ts'
+import { cutText, DECISIVE_TYPES, readHistory, type History } from '../state/history.ts'
 import { firstMs, holdsOf, lanesOf, type Hold } from '../state/holds.ts'
 import { changeParams, route } from '../state/route.ts'
 import { useAsked, type Asked } from '../state/use-asked.ts'
-import { DurationMs } from '../parts/durations.ts'
 import type { LedgerRow } from '../wire/answers.ts'
 
 const SPANS: readonly { readonly name: string; readonly ms: number }[] = [
-  { name: '5 m', ms: 5 * DurationMs.minute },
-  { name: '1 h', ms: DurationMs.hour },
-  { name: '6 h', ms: 6 * DurationMs.hour },
-  { name: '24 h', ms: DurationMs.day },
-  { name: '7 d', ms: 7 * DurationMs.day },
+  { name: '5 m', ms: 5 * SPAN_MS.minute },
+  { name: '1 h', ms: SPAN_MS.hour },
+  { name: '6 h', ms: 6 * SPAN_MS.hour },
+  { name: '24 h', ms: SPAN_MS.day },
+  { name: '7 d', ms: 7 * SPAN_MS.day },
 ]
-const SPAN_MS_DEFAULT = 5 * DurationMs.minute
+const SPAN_MS_DEFAULT = 5 * SPAN_MS.minute
 const AHEAD = 0.03
 const PAGES_MAX = 20
 const RENEWAL_PAGES_MAX = 3
@@ -133,7 +133,7 @@ function usePast(window: TimeWindow, isFollowing: boolean): Asked<History> {
   }).value
 }
 
-/** What was read, and what the stream has told since. */
+/** The events that were read, and those that the stream has brought since. */
 function rowsOf(past: Asked<History>, streamed: readonly LedgerRow[]): readonly LedgerRow[] {
   if (past.kind !== 'answered') return []
   const known = new Set(past.answer.rows.map(({ position }) => position))
@@ -150,8 +150,7 @@ function isShown(hold: Hold, words: readonly string[], window: TimeWindow, nowMs
 function summary(past: Asked<History>, lanes: number): string {
   if (past.kind === 'asking') return 'Reading…'
   if (past.kind === 'refused') return past.problem
-  const cut = past.answer.isCut ? `, the newest ${PAGES_MAX},000 events` : ''
-  return `${plural(lanes, 'lane')}${cut}`
+  return `${plural(lanes, 'lane')}${cutText(past, PAGES_MAX)}`
 }
 
 interface ToolsProps extends Shown {

@@ -1,4 +1,4 @@
-/** Who waits for whom, as a picture; cycles are marked, and those that were broken are told. */
+/** The wait-for graph as a picture; cycles are marked, and the deadlocks that were broken are listed. */
 import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 import { useFeed } from '../feed-context.ts'
@@ -46,11 +46,7 @@ export function WaitsView(): JSX.Element {
           </a>
         </p>
       </header>
-      {graph.nodes.length === 0 ? (
-        <p class="empty">Nobody waits for anybody.</p>
-      ) : (
-        <Graph graph={graph} />
-      )}
+      {graph.nodes.length === 0 ? <p class="empty">No request waits.</p> : <Graph graph={graph} />}
       <Deadlocks />
     </main>
   )

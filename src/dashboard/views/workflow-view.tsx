@@ -1,4 +1,4 @@
-/** Workflows: who drives each, at which epoch, and how those that nobody drives were left. */
+/** Workflows: the owner and the epoch of each, and how the last lease of those without an owner ended. */
 import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 import { eventWord } from '../../core/event.ts'
@@ -9,7 +9,7 @@ import { Mark, MARK_WORDS, markOf } from '../parts/marks.tsx'
 import { HolderLink, ResourceLink } from '../parts/names.tsx'
 import { Since, TimeLeft } from '../parts/time-left.tsx'
 import { countText, momentText, plural } from '../parts/words.ts'
-import { readHistory } from '../state/history.ts'
+import { cutText, readHistory } from '../state/history.ts'
 import { markOfEvent } from '../state/holds.ts'
 import { useAsked } from '../state/use-asked.ts'
 import type { LedgerRow } from '../wire/answers.ts'
@@ -17,6 +17,7 @@ import { Section } from './resource-view.tsx'
 
 const ENDS = ['lease.released', 'lease.expired', 'lease.revoked', 'lease.transferred'] as const
 const READ_AGAIN_MS = 5_000
+const PAGES_MAX = 3
 
 export function WorkflowView(): JSX.Element {
   const feed = useFeed()
@@ -24,7 +25,7 @@ export function WorkflowView(): JSX.Element {
   const driven = useMemo(() => workflowsOf(feed.leases.all()), [version])
   const again = Math.floor(feed.nowMs.value / READ_AGAIN_MS)
   const past = useAsked('workflow ends', again, (signal) => {
-    return readHistory(feed.calls, { types: ENDS, pagesMax: 3 }, signal)
+    return readHistory(feed.calls, { types: ENDS, pagesMax: PAGES_MAX }, signal)
   }).value
   const left = past.kind === 'answered' ? lastEnds(past.answer.rows, driven) : []
   return (
@@ -39,7 +40,7 @@ export function WorkflowView(): JSX.Element {
         <DrivenTable leases={driven} />
       )}
       {left.length === 0 ? null : (
-        <Section title="Nobody drives these">
+        <Section title={`Without an owner${cutText(past, PAGES_MAX)}`}>
           <table>
             <tbody>
               {left.map(({ position, event }) => (

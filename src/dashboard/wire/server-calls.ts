@@ -7,7 +7,7 @@ export interface Credentials {
   readonly namespace: string | null
 }
 
-/** A problem as the server tells it (RFC 9457), or that it cannot be reached. */
+/** A problem document of the server (RFC 9457), or that the server cannot be reached. */
 export class ProblemError extends Error {
   override readonly name = 'ProblemError'
   /** 0: no answer came. */
