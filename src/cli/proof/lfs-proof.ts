@@ -1,4 +1,5 @@
 /** Whether Git LFS would find its locks: the server that was set up is asked as the client would ask it. */
+import { parseJson } from '../../runtime/json-text.ts'
 import { LFS_ROOT_HEADER } from '../../server/lfs-http.ts'
 import { attempt, type Check } from '../checkup.ts'
 import type { Identity } from '../identity.ts'
@@ -25,8 +26,8 @@ async function ask(url: string, asker: Asker): Promise<string> {
   if (response.ok && root !== null) {
     throw new Error(`the server does not know the repository of ${url}: tenure serve --repo DIR`)
   }
-  const { message } = (await response.json().catch(() => ({}))) as { readonly message?: unknown }
-  const why = typeof message === 'string' ? `: ${message}` : ''
+  const answer = parseJson(await response.text()) as { readonly message?: unknown } | undefined
+  const why = typeof answer?.message === 'string' ? `: ${answer.message}` : ''
   const advice = [401, 403].includes(response.status) ? ' (TENURE_TOKEN)' : ''
   throw new Error(`${url} answers with ${response.status}${why}${advice}`)
 }
