@@ -3,7 +3,7 @@
  * process that is dead is gone; one that arrives while the process is stopped waits until it runs again.
  */
 import type { Runtime, Timer } from '../src/runtime/runtime.ts'
-import { sessionDigest } from '../src/runtime/session-digest.ts'
+import { sessionDigest } from '../src/service/session-digest.ts'
 import { HostClock, type HostClockOptions } from './host-clock.ts'
 import type { Log, Who } from './log.ts'
 import type { Random } from './random.ts'

@@ -1,6 +1,6 @@
 /** Everything about one lease in words. Apart from the table, so that `ls` does not load what only this needs. */
 import type { LeaseInfo } from '../core/lease.ts'
-import { sessionDigest } from '../runtime/session-digest.ts'
+import { sessionDigest } from '../service/session-digest.ts'
 import { delegationFacts } from './delegation-text.ts'
 import { formatSpan } from './duration.ts'
 import { adoptionWords, expiryWords, revokingWords, sharingWords } from './lease-text.ts'

@@ -15,7 +15,7 @@ import {
 import type { EntryState, Lease } from '../core/lease.ts'
 import { nameOf, parseResource } from '../core/resource.ts'
 import { US_PER_MS, type Now, type Tick } from '../core/time.ts'
-import { sessionDigest } from '../runtime/session-digest.ts'
+import { sessionDigest } from '../service/session-digest.ts'
 import { plural } from './output.ts'
 
 /** A row of `leases`. */

@@ -55,10 +55,9 @@ import {
 } from './holding.ts'
 import { isGone, LossRace, releasedError } from './lease-loss.ts'
 import { LeaseMode, type UpgradeContext } from './lease-mode.ts'
-import { LeaseReference } from './lease-reference.ts'
+import { Interest, LeaseReference } from './lease-reference.ts'
 import { LeaseRequests, noteAfter, releaseGoesOn, type JointRelease } from './lease-requests.ts'
 import { Listeners } from './listeners.ts'
-import { Interest } from './orphans.ts'
 import {
   checkListener,
   readAcquire,

@@ -3,7 +3,7 @@
  * tell of it. Each store counts refusals beside its ledger, in a table of `REFUSALS_MAX` rows: one for each resource, holder and
  * reason, with the last refusal in full and how many there were. The row whose last refusal is the longest ago makes room.
  *
- * What it does not promise: a process counts its refusals some time after it has answered them (service/refusal-counter.ts), and one that
+ * What it does not promise: a process counts its refusals some time after it has answered them (`RefusalCounter`), and one that
  * is killed meanwhile takes them along. Nothing is sealed, folded or watched here.
  */
 import type { Renew } from './command.ts'

@@ -16,7 +16,7 @@ import { requireShortText } from '../core/text.ts'
 import { RepeatedFault, report, reportTo } from '../runtime/diagnostics.ts'
 import { backOffMs, pause } from '../runtime/pause.ts'
 import type { Runtime } from '../runtime/runtime.ts'
-import { sessionDigest } from '../runtime/session-digest.ts'
+import { sessionDigest } from '../service/session-digest.ts'
 import type {
   LeaseApi,
   ListFilter,

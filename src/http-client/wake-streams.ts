@@ -12,7 +12,7 @@ import { SESSION_HEADER, SESSIONS_PER_STREAM_MAX, WAKES_PATH } from '../protocol
 import { afterTurn } from '../runtime/system-runtime.ts'
 import { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
-import { sessionDigest } from '../runtime/session-digest.ts'
+import { sessionDigest } from '../service/session-digest.ts'
 import type { Unsubscribe, WakeSignal } from '../service/lease-api.ts'
 import { readEvents } from './event-source.ts'
 import { backOffMs, type HttpServers, type OpenStream } from './http-servers.ts'

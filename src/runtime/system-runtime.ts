@@ -20,6 +20,7 @@ export const queueMicrotask: typeof globalThis.queueMicrotask = globalThis.queue
 export const nextTick: typeof process.nextTick = process.nextTick.bind(process)
 export const hrtime: typeof process.hrtime = process.hrtime
 export const hrtimeUs = (): number => Number(hrtime.bigint() / 1000n)
+export const wallClockMs = (): number => Date.now()
 
 /** The versions of Node, and of what it was built with. */
 export function nodeVersions(): { readonly node: string; readonly sqlite?: string } {
@@ -39,9 +40,9 @@ const bootClockFault = new RepeatedFault('runtime/boot-clock', { monotonicMs })
 export const systemRuntime: Runtime = {
   monotonicMs,
   bootMs,
-  wallMs: () => Date.now(),
+  wallMs: wallClockMs,
   setTimer,
-  uuid: () => timeOrderedUuid(Date.now()),
+  uuid: () => timeOrderedUuid(wallClockMs()),
   random: () => Math.random(),
   canonicalPath,
 }

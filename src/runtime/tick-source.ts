@@ -6,7 +6,7 @@
  * has and does not tell at the moment is thrown.
  */
 import os from 'node:os'
-import { hrtimeUs } from './system-runtime.ts'
+import { hrtimeUs, wallClockMs } from './system-runtime.ts'
 import { fs, ifThere, isAbsence } from './file-system.ts'
 
 export interface TickSource {
@@ -24,7 +24,7 @@ export function systemTickSource(): TickSource {
     host,
     domain: boot === null ? null : `${host}/${boot}/${clockId()}`,
     tickUs: hrtimeUs,
-    wallMs: () => Date.now(),
+    wallMs: wallClockMs,
   }
 }
 

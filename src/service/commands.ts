@@ -42,7 +42,7 @@ import type { Granted, ReleaseOutcome } from '../core/outcome.ts'
 import { isTree, type Extent, type Reach, type Resource } from '../core/resource.ts'
 import { NO_SCOPE, UNLIMITED_SCOPE, type Scope } from '../core/scope.ts'
 import type { Now } from '../core/time.ts'
-import { sessionDigest } from '../runtime/session-digest.ts'
+import { sessionDigest } from './session-digest.ts'
 import type {
   AcquireAllRequest,
   AcquireAnswer,

@@ -98,7 +98,7 @@ export class LeaseQuestions implements Questions {
 
 /** Loaded when it is asked for: most lists name no session. */
 async function digestOf(session: string): Promise<string> {
-  const { sessionDigest } = await import('../runtime/session-digest.ts')
+  const { sessionDigest } = await import('./session-digest.ts')
   return sessionDigest(session)
 }
 

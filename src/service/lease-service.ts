@@ -31,12 +31,12 @@ import type { Now } from '../core/time.ts'
 import { readRequest, type RequestOf } from '../protocol/requests.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
-import { sessionDigest } from '../runtime/session-digest.ts'
+import { sessionDigest } from './session-digest.ts'
 import { TransientMap } from '../runtime/transient-map.ts'
 import type { EntryQuery, Store } from '../store-port/store.ts'
 import { cleanUp, placesToSettle, Sweeper } from './cleanup.ts'
 import * as commands from './commands.ts'
-import { CommandRunner, reuseOf, type Decided } from './command-runner.ts'
+import { CommandRunner, type Decided, RefusalCounter, reuseOf } from './command-runner.ts'
 import { DeadlockSearch, findCycle } from './deadlock-search.ts'
 import type {
   AcquireAllAnswer,
@@ -91,7 +91,6 @@ import type {
   WithdrawRequest,
 } from './lease-api.ts'
 import { LeaseQuestions } from './lease-questions.ts'
-import { RefusalCounter } from './refusal-counter.ts'
 import { watchLedger } from './watch.ts'
 
 export interface LeaseServiceOptions {

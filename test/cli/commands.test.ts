@@ -1,4 +1,4 @@
-import { sessionDigest } from '../../src/runtime/session-digest.ts'
+import { sessionDigest } from '../../src/service/session-digest.ts'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { LeaseInfo } from '../../src/core/lease.ts'
 import { openTenure } from '../../src/index.ts'

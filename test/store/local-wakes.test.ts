@@ -9,7 +9,7 @@ import type { Backend, Group } from '../../src/store/optimistic/backend.ts'
 import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
 import { ReferenceBackend } from '../../src/testing/reference-backend.ts'
 import { ServerTicks } from './server-ticks.ts'
-import { sessionDigest } from '../../src/runtime/session-digest.ts'
+import { sessionDigest } from '../../src/service/session-digest.ts'
 
 const RESOURCE = parseResource('work:A')
 const idOf = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`

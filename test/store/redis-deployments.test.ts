@@ -14,7 +14,7 @@ import {
   until,
   WORK,
 } from './redis-subject.ts'
-import { sessionDigest } from '../../src/runtime/session-digest.ts'
+import { sessionDigest } from '../../src/service/session-digest.ts'
 
 describe('a client of the caller', () => {
   it('of ioredis is used, and left open', async () => {

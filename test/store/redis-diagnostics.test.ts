@@ -6,7 +6,7 @@ import type { RedisDriver } from '../../src/drivers/redis-driver.ts'
 import { redisListener } from '../../src/store/redis/redis-listener.ts'
 import { hearFaults } from './faults-heard.ts'
 import { direct, proxyTo, server, Subject, until } from './redis-subject.ts'
-import { sessionDigest } from '../../src/runtime/session-digest.ts'
+import { sessionDigest } from '../../src/service/session-digest.ts'
 
 const PASSWORD = 'a-secret'
 

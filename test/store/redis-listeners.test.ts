@@ -3,7 +3,7 @@ import { createClient } from 'redis'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { WakeSignal } from '../../src/store-port/store.ts'
 import { direct, proxyTo, server, Subject, until } from './redis-subject.ts'
-import { sessionDigest } from '../../src/runtime/session-digest.ts'
+import { sessionDigest } from '../../src/service/session-digest.ts'
 
 /** What was said to listeners: the ids of leases; a call to look for oneself is not kept. */
 class Heard {

@@ -5,7 +5,7 @@ import { openPostgresStore } from '../../../src/store/postgres/postgres-store.ts
 import { Proxy } from '../../servers/proxy.ts'
 import { freshDatabase } from '../../servers/shared-servers.ts'
 import { hearFaults } from '../faults-heard.ts'
-import { sessionDigest } from '../../../src/runtime/session-digest.ts'
+import { sessionDigest } from '../../../src/service/session-digest.ts'
 
 let url: string
 let proxy: Proxy

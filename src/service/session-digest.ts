@@ -3,6 +3,8 @@
  * withdraw the tickets of that client. So the store, answers and events have only the digest, and a command is compared
  * by the digest of the session that it brings.
  */
+import type crypto from 'node:crypto'
+import { builtinModule } from '../runtime/system-runtime.ts'
 
 /** Most callers have one session for all their commands, and some have one for each agent. */
 const REMEMBERED_MAX = 256
@@ -20,7 +22,7 @@ export function sessionDigest(session: string): string {
 
 /** 132 bits. The module is loaded when it is needed: a command that only looks must not pay for it. */
 function digestOf(session: string): string {
-  const { createHash } = process.getBuiltinModule('node:crypto')
+  const { createHash } = builtinModule('node:crypto') as typeof crypto
   const hash = createHash('sha256').update('tenure session\0').update(session)
   return hash.digest('base64url').slice(0, 22)
 }
