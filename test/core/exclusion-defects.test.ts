@@ -59,6 +59,16 @@ describe('renewing after takeover or release resurrects a lease', () => {
   })
 })
 
+describe('a lease that is known by the name of its holder ends with an earlier one', () => {
+  it('no: the release of a lease that is gone is not the release of what its holder has now', () => {
+    const realm = new TinyRealm()
+    realm.run(ada)
+    const gone = id(9)
+    expect(realm.run(release({ leaseId: gone }))).toEqual({ kind: 'not_found', leaseId: gone })
+    expect(heldBy(realm)).toEqual(['ada'])
+  })
+})
+
 describe('an expired, unswept lease still blocks', () => {
   it('no: expired means free at the moment of the check, with no sweeper', () => {
     const realm = new TinyRealm()

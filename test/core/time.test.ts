@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { TTL_MS_MAX } from '../../src/core/limits.ts'
 import { hasPassed, isEarlierBootOfSameHost, remainingMs, tickAfter } from '../../src/core/time.ts'
 import { tickAt } from './builders.ts'
 
@@ -24,6 +25,13 @@ describe('a deadline', () => {
   ])('at %i ms of 100 leaves %i ms', (ms, left) => {
     expect(remainingMs(tickAt(100), tickAt(ms))).toBe(left)
   })
+
+  it.each([2 ** 31 - 1, 2 ** 31, 2 ** 31 + 1, TTL_MS_MAX])(
+    'after %i ms, which are more than 32 bits hold, is so far away',
+    (spanMs) => {
+      expect(remainingMs(tickAfter(tickAt(7), spanMs), tickAt(7))).toBe(spanMs)
+    },
+  )
 
   it('leaves a millisecond as long as a tick is left', () => {
     expect(remainingMs(tickAt(100), tickAt(100, { us: -1 }))).toBe(1)
