@@ -11,7 +11,16 @@ import { ROOT } from './setup.mjs'
 /** @typedef {{ passed: boolean, output: string }} StepResult */
 /** @typedef {{ passed: number, failed: number, skipped: number }} TestCounts */
 
-const LINTED = ['src', 'test', 'sim', 'bench', 'examples', 'scripts', 'vitest.config.ts']
+const LINTED = [
+  'src',
+  'test',
+  'sim',
+  'bench',
+  'campaign',
+  'examples',
+  'scripts',
+  'vitest.config.ts',
+]
 
 /** Remembers, by their content, the files that were well; a first look at all of them takes longer than the linter. */
 const FORMAT_CACHE = [

@@ -1,0 +1,90 @@
+/**
+ * `npm run campaign`: tries Tenure at length. `campaign-options.ts` has the options, docs/reliability.md what came of it. The
+ * servers and processes that a step starts end with this process.
+ */
+import { execFileSync } from 'node:child_process'
+import fs from 'node:fs'
+import path from 'node:path'
+import { CampaignUsageError, helpOf, readCampaignOptions } from './campaign-options.ts'
+import { pageOf, verdictText } from './page.ts'
+import { ROOT, type Part } from './part.ts'
+import { PARTS } from './parts.ts'
+import {
+  countsText,
+  readFinds,
+  readResults,
+  totalsOf,
+  verdictOf,
+  type StepResult,
+} from './results.ts'
+import { runCampaign } from './run-campaign.ts'
+
+const RESULTS = path.join(ROOT, 'campaign', 'results')
+const PAGE = path.join(ROOT, 'docs', 'reliability.md')
+
+async function main(args: readonly string[]): Promise<number> {
+  const names = PARTS.map(({ name }) => name)
+  const options = readCampaignOptions(args, names, Math.random)
+  if (options.isHelp) {
+    process.stdout.write(helpOf(names))
+    return 0
+  }
+  if (!options.isPageOnly) {
+    const run = { options, parts: PARTS, folder: RESULTS, commit: commitOf() }
+    await runCampaign({ ...run, onProgress: showProgress, onStep: showStep })
+  }
+  const tried = PARTS.map((part) => ({ part, results: readResults(RESULTS, part.name) }))
+  fs.writeFileSync(PAGE, pageOf(tried, readFinds(RESULTS)))
+  let isKept = true
+  for (const { part, results } of tried.filter(({ part: { name } }) =>
+    options.parts.includes(name),
+  )) {
+    const verdict = verdictOf(part, results)
+    isKept &&= verdict.kind === 'kept'
+    const missing = verdict.kind === 'below its minimum' ? ` (${verdict.missing.join('; ')})` : ''
+    say(
+      `${part.name.padEnd(14)} ${verdictText(verdict)}${missing}; ${countsText(totalsOf(results))}`,
+    )
+  }
+  return isKept || options.isPageOnly ? 0 : 1
+}
+
+/** One line that is written over, on a terminal; elsewhere each step has its closing line only. */
+function showProgress(line: string): void {
+  if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${line}`)
+}
+
+function showStep(part: Part, { step, seconds, counts, failures, shortfalls }: StepResult): void {
+  if (process.stderr.isTTY) process.stderr.write('\r\u001b[K')
+  const outcome = failures.length > 0 ? 'FAILED' : shortfalls.length > 0 ? 'does not count' : 'ok'
+  say(`${part.name}, ${step}: ${outcome} in ${seconds} s, ${countsText(counts)}`)
+  for (const line of [...failures, ...shortfalls]) say(`  ${line}`)
+}
+
+function commitOf(): string {
+  const git = (...args: readonly string[]): string => {
+    return execFileSync('git', args, { cwd: ROOT, encoding: 'utf8' }).trim()
+  }
+  const changed = git('status', '--porcelain', '--', 'src')
+  return `${git('rev-parse', '--short=8', 'HEAD')}${changed === '' ? '' : '+'}`
+}
+
+function say(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
+
+// Interrupted, it leaves nothing behind: servers and workers end with this process.
+for (const [signal, status] of [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+] as const) {
+  process.once(signal, () => process.exit(status))
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2))
+} catch (error) {
+  if (!(error instanceof CampaignUsageError)) throw error
+  process.stderr.write(`${error.message}\n`)
+  process.exitCode = 2
+}

@@ -1,0 +1,107 @@
+/** docs/reliability.md, from the results alone: a test compares the page with them. */
+import type { Part } from './part.ts'
+import {
+  countsText,
+  figure,
+  totalsOf,
+  verdictOf,
+  type Find,
+  type PartResults,
+  type StepResult,
+  type Verdict,
+} from './results.ts'
+
+export interface Tried {
+  readonly part: Part
+  readonly results: PartResults
+}
+
+export function pageOf(tried: readonly Tried[], finds: readonly Find[]): string {
+  return [
+    HEAD,
+    ...table(
+      ['part', 'outcome', 'what was done', 'minimum'],
+      tried.map(({ part, results }) => [
+        `[${part.name}](#${part.name.replaceAll(' ', '-')})`,
+        verdictText(verdictOf(part, results)),
+        countsText(totalsOf(results)),
+        countsText(part.atLeast),
+      ]),
+    ),
+    '',
+    '## What was found',
+    '',
+    ...(finds.length === 0
+      ? ['Nothing so far.']
+      : table(
+          ['date', 'part', 'what', 'the test that finds it now'],
+          finds.map(({ date, part, what, test }) => [date, part, what, `\`${test}\``]),
+        )),
+    '',
+    ...tried.flatMap(sectionOf),
+  ].join('\n')
+}
+
+const HEAD = `# Reliability: what was tried
+
+This page is written by \`npm run campaign\` from \`campaign/results\`; nothing here is written by hand. Each part says what it did, with
+its dates and seeds, and fails when it did less than its minimum, because a trial in which nothing happened shows nothing. *Kept*
+means: the minimum was reached and nothing failed. *Below its minimum* means: nothing failed, but too little was done to say more; a
+run that was shorter than a whole one says so. What Tenure promises, and what it does not, is in [the model](model.md); the grade of each store is on its
+page: [SQLite](stores/sqlite.md), [PostgreSQL](stores/postgres.md), [Redis](stores/redis.md), [HTTP](stores/http.md).
+`
+
+function sectionOf({ part, results }: Tried): readonly string[] {
+  const verdict = verdictOf(part, results)
+  const lines = [
+    `## ${part.name}`,
+    '',
+    part.about,
+    '',
+    `\`npm run campaign -- --only ${part.name}\``,
+    '',
+  ]
+  if (results.steps.length === 0) return [...lines, 'Not run yet.', '']
+  const missing = verdict.kind === 'below its minimum' ? verdict.missing : []
+  return [
+    ...lines,
+    ...table(
+      ['step', 'when (UTC)', 'commit', 'seed', 'length', 'what it did', 'outcome'],
+      results.steps.map(rowOf),
+    ),
+    '',
+    ...missing.flatMap((line) => [`- Missing: ${line}`]),
+    ...results.steps.flatMap(({ step, failures }) => failures.map((line) => `- ${step}: ${line}`)),
+    ...(verdict.kind === 'kept' ? [] : ['']),
+  ]
+}
+
+function rowOf(result: StepResult): readonly string[] {
+  const { step, at, commit, seed, counts, failures, shortfalls, note } = result
+  const outcome = failures.length > 0 ? `${failures.length} failed` : shortfallText(shortfalls)
+  const said = note === undefined ? outcome : `${outcome}; ${note}`
+  return [step, at, commit, String(seed), lengthText(result), countsText(counts), said]
+}
+
+function shortfallText(shortfalls: readonly string[]): string {
+  return shortfalls.length === 0 ? 'nothing failed' : 'does not count'
+}
+
+function lengthText({ seconds, minutes, wholeMinutes }: StepResult): string {
+  const took = `${figure(seconds)} s`
+  return minutes < wholeMinutes ? `${took}, short (a whole run: ${wholeMinutes} min)` : took
+}
+
+export function verdictText(verdict: Verdict): string {
+  return verdict.kind === 'failed' ? `**failed**: ${verdict.failures}` : verdict.kind
+}
+
+function table(
+  columns: readonly string[],
+  rows: readonly (readonly string[])[],
+): readonly string[] {
+  const line = (cells: readonly string[]): string => {
+    return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
+  }
+  return [line(columns), line(columns.map(() => '---')), ...rows.map(line)]
+}

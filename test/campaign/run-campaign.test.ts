@@ -1,0 +1,108 @@
+/** The frame of the campaign, with parts that are made for it. */
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { readCampaignOptions } from '../../campaign/campaign-options.ts'
+import type { Part, StepOutcome } from '../../campaign/part.ts'
+import { readResults, totalsOf, verdictOf } from '../../campaign/results.ts'
+import { runCampaign } from '../../campaign/run-campaign.ts'
+
+let folder: string
+let ran: string[]
+
+beforeEach(() => {
+  folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-campaign-'))
+  ran = []
+})
+
+afterEach(() => {
+  fs.rmSync(folder, { recursive: true, force: true })
+})
+
+const WELL: StepOutcome = { counts: { grants: 60 }, failures: [], shortfalls: [] }
+
+function partOf(outcomes: Readonly<Record<string, StepOutcome | Error>>): Part {
+  const steps = Object.entries(outcomes).map(([name, outcome]) => ({
+    name,
+    minutes: 2,
+    run: async () => {
+      ran.push(name)
+      if (outcome instanceof Error) throw outcome
+      return outcome
+    },
+  }))
+  return { name: 'chaos', about: 'a trial', steps, atLeast: { grants: 100 } }
+}
+
+async function run(part: Part, ...args: readonly string[]): Promise<void> {
+  const options = readCampaignOptions(args, [part.name], () => 0)
+  const silent = { onProgress: () => undefined, onStep: () => undefined }
+  await runCampaign({ options, parts: [part], folder, commit: 'abc', ...silent })
+}
+
+const results = () => readResults(folder, 'chaos')
+
+describe('a part', () => {
+  it('is kept when its steps together did enough and found nothing', async () => {
+    const part = partOf({ first: WELL, second: WELL })
+    expect(verdictOf(part, results())).toEqual({ kind: 'not run' })
+    await run(part)
+    expect(totalsOf(results())).toEqual({ grants: 120 })
+    expect(verdictOf(part, results())).toEqual({ kind: 'kept' })
+  })
+
+  it('is below its minimum when its steps together did less, whatever they found', async () => {
+    const part = partOf({ first: WELL })
+    await run(part)
+    const missing = ['60 of 100 grants']
+    expect(verdictOf(part, results())).toEqual({ kind: 'below its minimum', missing })
+  })
+
+  it('is below its minimum when a step does not count, was not run, or could not be', async () => {
+    const slow: StepOutcome = { ...WELL, shortfalls: ['too slow'] }
+    const part = partOf({ first: WELL, second: slow, third: new Error('no server') })
+    await run(part)
+    expect(verdictOf(part, results())).toMatchObject({
+      missing: ['second: too slow', 'third: could not be run: Error: no server'],
+    })
+    const more = partOf({ first: WELL, second: slow, third: WELL, fourth: WELL })
+    expect(verdictOf(more, results())).toMatchObject({ kind: 'below its minimum' })
+    expect(JSON.stringify(verdictOf(more, results()))).toContain('1 steps not run')
+  })
+
+  it('has failed when any of its steps has', async () => {
+    const part = partOf({ first: WELL, second: { ...WELL, failures: ['two holders'] } })
+    await run(part)
+    expect(verdictOf(part, results())).toEqual({ kind: 'failed', failures: 1 })
+  })
+})
+
+describe('a campaign that is resumed', () => {
+  it('runs again what failed, did not count, or was short, and nothing else', async () => {
+    const part = partOf({
+      whole: WELL,
+      failing: { ...WELL, failures: ['two holders'] },
+      slow: { ...WELL, shortfalls: ['too slow'] },
+    })
+    await run(part)
+    ran = []
+    await run(part, '--resume')
+    expect(ran).toEqual(['failing', 'slow'])
+    expect(results().steps.map(({ step }) => step)).toEqual(['whole', 'failing', 'slow'])
+  })
+
+  it('runs again what was shorter than a whole step', async () => {
+    const part = partOf({ whole: WELL })
+    await run(part, '--minutes', '1')
+    expect(results().steps[0]).toMatchObject({ minutes: 1, wholeMinutes: 2, commit: 'abc' })
+    await run(part, '--resume')
+    await run(part, '--resume')
+    expect(ran).toEqual(['whole', 'whole'])
+  })
+
+  it('runs the steps alone that are named', async () => {
+    await run(partOf({ sqlite: WELL, redis: WELL }), '--step', 'red')
+    expect(ran).toEqual(['redis'])
+  })
+})
