@@ -1,6 +1,6 @@
 /**
- * All sequences of up to so many commands of two holders on a directory and a file in it, at three instants: the first,
- * one at which tickets have lapsed, and one at which leases have. Written out there are more than 10^10 of five, so
+ * All sequences of up to so many commands of two or three holders on a directory and a file in it, at three instants: the first,
+ * one at which tickets have lapsed, and one at which leases have. Written out there are more than 10^10 of five by two, so
  * what is played is what differs:
  *
  *  - A command that changes nothing leaves what follows as it was without it.
@@ -8,7 +8,7 @@
  *    that a decision can depend on: of what is live everything, but with the order of the queue in place of its ticks,
  *    and with which of the instants to come its deadlines will have passed in place of these; of what has ended, that
  *    its id cannot be used again. Fences are not compared: a new one is above all of them, whatever they are.
- *  - The holders are alike: of two states that differ only in who is who, one goes on.
+ *  - The holders are alike: of the states that differ only in who is who, one goes on.
  */
 import { isLive, type Entry } from '../../src/core/lease.ts'
 import type { Tick } from '../../src/core/time.ts'
@@ -34,27 +34,28 @@ import { TinyRealm, type AnyCommand } from './tiny-realm.ts'
 
 const GRACE_MS = 100
 const INSTANTS_MS = [0, WINDOW_MS + 1, TTL_MS + 1]
-const HOLDERS = ['ann', 'bob']
+const HOLDERS = ['ann', 'bob', 'cyd']
 const PLACES = [
   { resource: file('/s'), extent: 'subtree' },
   { resource: file('/s/a'), extent: 'exact' },
 ] as const
 
-interface State {
+export interface State {
   readonly realm: TinyRealm
   readonly watch: PromiseWatch
   readonly instant: number
 }
 
-/** All that one of them can do about one of the two; `ids` are of what it asked for and of what it may be given. */
-function commandsOf(who: number, where: number): readonly AnyCommand[] {
+/** All that one of them can do about one of the two; the ids are of what it asked for and of what it may be given. */
+function commandsOf(who: number, where: number, clients: number): readonly AnyCommand[] {
   const holder = HOLDERS[who] ?? ''
-  const to = HOLDERS[1 - who] ?? ''
   const place = { ...(PLACES[where] ?? PLACES[0]) }
   const session = `session-of-${holder}`
   const own = { ...place, leaseId: id(10 * who + where + 1), holder }
   const given = { ...place, leaseId: id(100 + 10 * who + where + 1), holder }
-  const newLeaseId = id(100 + 10 * (1 - who) + where + 1)
+  const receivers = Array.from({ length: clients }, (_, other) => other).filter(
+    (one) => one !== who,
+  )
   return [
     acquire({ ...own, ...WAITING, mode: 'exclusive', lockDelayMs: 1 }),
     acquire({ ...own, ...WAITING, mode: 'shared' }),
@@ -64,7 +65,10 @@ function commandsOf(who: number, where: number): readonly AnyCommand[] {
     upgrade(own),
     withdrawUpgrade(own),
     downgrade(own),
-    transfer({ ...own, to, newLeaseId }),
+    ...receivers.map((receiver) => {
+      const newLeaseId = id(100 + 10 * receiver + where + 1)
+      return transfer({ ...own, to: HOLDERS[receiver] ?? '', newLeaseId })
+    }),
     transfer({ ...own, to: null }),
     revoke({ ...own, graceMs: GRACE_MS }),
     adopt({ ...given, session }),
@@ -72,18 +76,22 @@ function commandsOf(who: number, where: number): readonly AnyCommand[] {
   ]
 }
 
-const COMMANDS = [0, 1].flatMap((who) => [0, 1].flatMap((where) => commandsOf(who, where)))
+export function commandsFor(clients: number): readonly AnyCommand[] {
+  const all = Array.from({ length: clients }, (_, who) => who)
+  return all.flatMap((who) => [0, 1].flatMap((where) => commandsOf(who, where, clients)))
+}
 
 /** Checks every promise at every step, and gives all that a command came to. */
 export function playAllSequences(longest: number): ReadonlySet<string> {
   const outcomes = new Set<string>()
+  const commands = commandsFor(2)
   const realm = new TinyRealm()
   let states: readonly State[] = [{ realm, watch: new PromiseWatch(realm), instant: 0 }]
   for (let length = 1; length <= longest; length += 1) {
     const reached = new Map<string, State>()
     for (const state of states) {
-      for (const next of nextStates(state, outcomes)) {
-        const key = length === longest ? null : keyOf(next)
+      for (const next of nextStates(state, outcomes, commands)) {
+        const key = length === longest ? null : keyOf(next, 2)
         if (key === null || reached.has(key)) continue
         next.watch.checkLedger()
         reached.set(key, next)
@@ -94,9 +102,14 @@ export function playAllSequences(longest: number): ReadonlySet<string> {
   return outcomes
 }
 
-function* nextStates(state: State, outcomes: Set<string>): Iterable<State> {
+/** What each command leads to at each instant, where it leads to anything. */
+export function* nextStates(
+  state: State,
+  outcomes: Set<string>,
+  commands: readonly AnyCommand[],
+): Iterable<State> {
   for (let instant = state.instant; instant < INSTANTS_MS.length; instant += 1) {
-    for (const command of COMMANDS) {
+    for (const command of commands) {
       if (isAboutNothing(command, state.realm)) continue
       const afterMs = (INSTANTS_MS[instant] ?? 0) - (INSTANTS_MS[state.instant] ?? 0)
       const { outcome, events } = state.realm.foresee(command, afterMs)
@@ -118,15 +131,19 @@ function isAboutNothing(command: AnyCommand, realm: TinyRealm): boolean {
 }
 
 /** What the future of a state depends on, the same for states that differ only in who is who. */
-function keyOf({ realm, instant }: State): string {
+export function keyOf({ realm, instant }: State, clients: number): string {
   const entries = [...realm.entries.values()]
   const places = entries
     .flatMap((entry) => (entry.kind === 'ticket' ? [entry.orderUs] : []))
     .toSorted((a, b) => a - b)
   const texts = entries.map((entry) => describe(entry, places, instant))
-  const one = texts.toSorted().join('|')
-  const other = texts.map(swapped).toSorted().join('|')
-  return `${instant}|${one < other ? one : other}`
+  const alike = (EXCHANGES[clients] ?? []).map((order) => {
+    return texts
+      .map((text) => exchanged(text, order))
+      .toSorted()
+      .join('|')
+  })
+  return `${instant}|${alike.toSorted()[0] ?? ''}`
 }
 
 function describe(entry: Entry, places: readonly number[], instant: number): string {
@@ -150,9 +167,25 @@ function passedAt(us: number, instant: number): string {
     .join('')
 }
 
-/** Ann for Bob and Bob for Ann, in names as in ids. */
-function swapped(text: string): string {
+/** Every way in which so many clients can stand in for each other. */
+const EXCHANGES: Readonly<Record<number, readonly (readonly number[])[]>> = {
+  2: [
+    [0, 1],
+    [1, 0],
+  ],
+  3: [
+    [0, 1, 2],
+    [0, 2, 1],
+    [1, 0, 2],
+    [1, 2, 0],
+    [2, 0, 1],
+    [2, 1, 0],
+  ],
+}
+
+/** Each client in the place of another, in names as in ids. */
+function exchanged(text: string, order: readonly number[]): string {
   return text
-    .replaceAll(/ann|bob/g, (name) => (name === 'ann' ? 'bob' : 'ann'))
-    .replace(/^(\d)([01])/, (_, kind: string, who: string) => `${kind}${who === '0' ? '1' : '0'}`)
+    .replaceAll(/ann|bob|cyd/g, (name) => HOLDERS[order[HOLDERS.indexOf(name)] ?? 0] ?? '')
+    .replace(/^(\d)([012])/, (_, kind: string, who: string) => `${kind}${order[Number(who)] ?? ''}`)
 }

@@ -1,0 +1,178 @@
+/** One run of the chaos: workers on a stage, trouble until the time is over, calm, and the check of what they logged. */
+import { execFileSync } from 'node:child_process'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { guard } from '../../src/guard/index.ts'
+import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
+import { Random } from '../../sim/random.ts'
+import type { StepOrder, StepOutcome } from '../part.ts'
+import { Crew } from './crew.ts'
+import { FaketimeFile } from './faketime.ts'
+import { checkHolds, type HoldFacts } from './hold-check.ts'
+import { nowUs } from './hold-log.ts'
+import type { OpenStage } from './stage.ts'
+import type { Scene, Trouble } from './troubles.ts'
+import { GUARDED_TABLE } from './worker-order.ts'
+
+export interface ChaosOptions {
+  readonly open: OpenStage
+  readonly processes: number
+  /** In each process. */
+  readonly tasks: number
+  readonly troubles: readonly Trouble[]
+  /** The pause between two troubles, at most; default 1.5 s. */
+  readonly pauseMsMax?: number
+  /**
+   * The trouble is outside of what the store promises: overlaps and fences are counted, as the control, and nothing but the
+   * guard stands between them and a stale write.
+   */
+  readonly isControl?: boolean
+  readonly setsWorkerClocks?: boolean
+  /** The store lies on a small file system of its own. */
+  readonly hasSmallDisk?: boolean
+}
+
+const TTL_MS = 250
+const CLAIM_WINDOW_MS = 300
+const CALM_MS = 4_000
+const FINISH_WITHIN_MS = 30_000
+const BEGIN_WITHIN_MS = 60_000
+const PAUSE_MS_MAX = 1_500
+const SMALL_DISK = 'size=96m'
+const OPERATIONS_PER_SECOND_MIN = 200
+const EXPIRED_SHARE_MIN = 0.3
+const SHOWN_MAX = 5
+
+export async function runChaos(options: ChaosOptions, order: StepOrder): Promise<StepOutcome> {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-chaos-'))
+  const disk = path.join(directory, 'disk')
+  fs.mkdirSync(disk)
+  if (options.hasSmallDisk) execFileSync('mount', ['-t', 'tmpfs', '-o', SMALL_DISK, 'tmpfs', disk])
+  try {
+    return await runIn(directory, options, order)
+  } finally {
+    if (options.hasSmallDisk) execFileSync('umount', ['--lazy', disk])
+    fs.rmSync(directory, { recursive: true, force: true })
+  }
+}
+
+async function runIn(
+  directory: string,
+  options: ChaosOptions,
+  { seed, minutes, say }: StepOrder,
+): Promise<StepOutcome> {
+  const random = new Random(`chaos/${seed}`)
+  const guarded = path.join(directory, 'guarded.db')
+  await createGuarded(guarded)
+  const workerClock = options.setsWorkerClocks
+    ? new FaketimeFile(path.join(directory, 'worker-time'))
+    : null
+  const stage = await options.open(path.join(directory, 'disk'))
+  const { processes, tasks } = options
+  const crew = new Crew({
+    ...{ directory, processes, seed, random, stores: stage.stores },
+    env: workerClock?.env ?? {},
+    order: {
+      ...{ guarded, tasks, ttlMs: TTL_MS },
+      resources: Math.max(4, Math.floor((processes * tasks) / 2)),
+      claimWindowMs: CLAIM_WINDOW_MS,
+    },
+  })
+  try {
+    await crew.untilAllWork(BEGIN_WITHIN_MS)
+    const beganMs = performance.now()
+    const scene: Scene = { crew, stage, random, ttlMs: TTL_MS, directory, workerClock }
+    const counts = await makeTrouble(scene, options, { untilMs: beganMs + minutes * 60_000, say })
+    const calmAtUs = nowUs()
+    await sleep(CALM_MS)
+    const seconds = (performance.now() - beganMs) / 1_000
+    const awake = crew.runningLogs
+    await crew.finish(FINISH_WITHIN_MS)
+    say('checks the logs')
+    const { logs, crashes } = crew
+    const facts = checkHolds(logs)
+    const idle = logs.filter((log, index) => {
+      return awake.has(log) && (facts.lastStartUs[index] ?? 0) < calmAtUs
+    })
+    const isControl = options.isControl === true
+    return outcomeOf(facts, { counts, seconds, crashes, idle: idle.length, isControl })
+  } finally {
+    crew.killAll()
+    await stage.close()
+  }
+}
+
+export async function createGuarded(file: string): Promise<void> {
+  const Driver = await loadSqlite()
+  const database = new Driver(file)
+  database.pragma('journal_mode = WAL')
+  guard.sqlite(database).init()
+  database.exec(`CREATE TABLE ${GUARDED_TABLE} (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, resource INTEGER, fence INTEGER)`)
+  database.close()
+}
+
+async function makeTrouble(
+  scene: Scene,
+  { troubles, pauseMsMax = PAUSE_MS_MAX }: ChaosOptions,
+  { untilMs, say }: { readonly untilMs: number; readonly say: (text: string) => void },
+): Promise<Readonly<Record<string, number>>> {
+  const counts: Record<string, number> = {}
+  while (performance.now() < untilMs && scene.crew.crashes.length === 0) {
+    await sleep(scene.random.between(100, pauseMsMax))
+    const trouble = scene.random.pick(troubles)
+    const { name } = trouble
+    await trouble.act(scene)
+    counts[name] = (counts[name] ?? 0) + 1
+    say(`${Math.round(scene.crew.bytes / 1e6)} MB of logs, ${name}`)
+  }
+  return counts
+}
+
+interface RunFacts {
+  readonly counts: Readonly<Record<string, number>>
+  readonly seconds: number
+  readonly crashes: readonly string[]
+  readonly idle: number
+  readonly isControl: boolean
+}
+
+function outcomeOf(facts: HoldFacts, run: RunFacts): StepOutcome {
+  const { operations, grants, expired, overlaps, fenceFaults } = facts
+  const broken = [...overlaps, ...fenceFaults, ...facts.wrongRefusals]
+  const failures = [
+    ...(run.isControl ? [] : broken),
+    ...facts.staleWrites.map((line) => `the guard let a stale write pass: ${line}`),
+    ...facts.undecided.map((line) => `cannot be decided: ${line}`),
+    ...run.crashes.map((line) => `a worker ended: ${line}`),
+    ...(run.idle > 0 ? [`${run.idle} workers held nothing in ${CALM_MS} ms of calm`] : []),
+  ]
+  const perSecond = operations / run.seconds
+  const share = grants === 0 ? 0 : expired / grants
+  const shortfalls = [
+    ...(perSecond < OPERATIONS_PER_SECOND_MIN
+      ? [`${Math.round(perSecond)} operations a second`]
+      : []),
+    ...(share < EXPIRED_SHARE_MIN ? [`${Math.round(share * 100)} % of the grants expired`] : []),
+  ]
+  const errors = Object.entries(facts.errors).map(([code, count]) => `${count} ${code}`)
+  return {
+    counts: {
+      ...{ operations, grants, 'expired grants': expired, renewals: facts.renewals },
+      ...{ 'late writes': facts.lateWrites, 'stale writes refused': facts.refusedWrites },
+      ...(run.isControl ? { 'overlaps (control)': overlaps.length } : {}),
+      ...run.counts,
+    },
+    failures: [...failures.slice(0, SHOWN_MAX), ...more(failures.length - SHOWN_MAX)],
+    shortfalls,
+    note: `${Math.round(perSecond)} operations a second, ${Math.round(share * 100)} % expired${
+      errors.length === 0 ? '' : `; ${errors.join(', ')}`
+    }`,
+  }
+}
+
+function more(count: number): readonly string[] {
+  return count > 0 ? [`and ${count} more`] : []
+}

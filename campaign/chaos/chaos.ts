@@ -1,0 +1,85 @@
+/** Chaos on real stores: which run meets which trouble. */
+import type { Part, Step } from '../part.ts'
+import { runChaos, type ChaosOptions } from './chaos-run.ts'
+import {
+  forgetfulRedisStage,
+  httpStage,
+  postgresStage,
+  redisStage,
+  redisWithClockStage,
+  sqliteStage,
+} from './stage.ts'
+import * as troubles from './troubles.ts'
+
+const { KILLED, STOPPED, SERVER_KILLED, SERVER_STOPPED, SERVER_RESTARTED } = troubles
+const { CUT, SLOW, REPLY_LOST, SILENCE } = troubles
+const PROCESSES = [KILLED, STOPPED]
+const SERVERS = [SERVER_KILLED, SERVER_STOPPED, SERVER_RESTARTED]
+const NETWORK = [CUT, SLOW, REPLY_LOST, SILENCE]
+const WHOLE_MINUTES = 15
+
+function step(name: string, options: ChaosOptions): Step {
+  return { name, minutes: WHOLE_MINUTES, run: (order) => runChaos(options, order) }
+}
+
+const EIGHT = { processes: 8, tasks: 8 }
+const FOUR = { processes: 4, tasks: 16 }
+
+export const chaos: Part = {
+  name: 'chaos',
+  about:
+    'Worker processes on real stores take leases, renew them, write through a guard and let go, while processes, servers, the network, clocks ' +
+    'and disks fail. At least 30 % of the grants end by expiry, and a run below 200 operations a second does not count. Each worker logs what it ' +
+    'believes with its own clock, and a checker that knows nothing of Tenure compares the logs: no two holders at one moment, fences that grow, no ' +
+    'stale write through the guard, no history that cannot be decided. In runs called *control* the trouble is outside of what the store promises: overlaps are counted there, and the guard alone must hold.',
+  steps: [
+    step('sqlite, 1 process: killed and stopped', {
+      ...{ open: sqliteStage, processes: 1, tasks: 64, troubles: PROCESSES },
+    }),
+    step('sqlite, 8 processes: killed and stopped', {
+      ...{ open: sqliteStage, ...EIGHT, troubles: PROCESSES },
+    }),
+    step('sqlite, 8 processes: clocks of workers set', {
+      ...{ open: sqliteStage, ...EIGHT, setsWorkerClocks: true },
+      troubles: [troubles.WORKER_CLOCK_SET, ...PROCESSES],
+    }),
+    step('sqlite, 8 processes: disk, descriptors, memory', {
+      ...{ open: sqliteStage, ...EIGHT, hasSmallDisk: true },
+      troubles: [
+        troubles.SYNC_FAILS,
+        troubles.READ_ONLY,
+        troubles.DISK_FULL,
+        troubles.NO_DESCRIPTORS,
+        troubles.NO_MEMORY,
+      ],
+    }),
+    step('postgres: processes, server, network', {
+      ...{ open: postgresStage, ...FOUR, troubles: [...PROCESSES, ...SERVERS, ...NETWORK] },
+    }),
+    step('redis: processes, server, network', {
+      ...{ open: redisStage, ...FOUR, troubles: [...PROCESSES, ...SERVERS, ...NETWORK] },
+    }),
+    step('http before sqlite: processes, server, network', {
+      ...{
+        open: httpStage(sqliteStage),
+        ...FOUR,
+        troubles: [...PROCESSES, ...SERVERS, ...NETWORK],
+      },
+    }),
+    step('http before redis: processes, server, network', {
+      ...{ open: httpStage(redisStage), ...FOUR, troubles: [...PROCESSES, ...SERVERS, ...NETWORK] },
+    }),
+    step('redis, control: killed without its data', {
+      ...{ open: forgetfulRedisStage, ...FOUR, isControl: true, troubles: [KILLED, SERVER_KILLED] },
+    }),
+    step('redis, control: the clock of the server set', {
+      ...{ open: redisWithClockStage, ...FOUR, isControl: true },
+      troubles: [KILLED, troubles.SERVER_CLOCK_SET],
+    }),
+    step('redis, control: the clock of the server runs 5 % wrong', {
+      ...{ open: redisWithClockStage, ...FOUR, isControl: true },
+      troubles: [KILLED, troubles.SERVER_CLOCK_RATE],
+    }),
+  ],
+  atLeast: { operations: 3_200_000 },
+}

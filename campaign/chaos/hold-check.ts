@@ -1,0 +1,251 @@
+/**
+ * The independent check of a run: from the logs of the workers alone, and knowing nothing of how Tenure works. One pass
+ * over all lines, merged by their times; n lines of k workers take n log k steps.
+ *
+ * A hold lasts from its start to the earliest of its release, its loss and the end of its holder's own view, which a
+ * renewal moves. A worker that was killed or stopped has no line for the end, so that its own view ends it. A holder whose
+ * view is over before it begins holds nothing.
+ */
+import { HoldLogReader, type HoldLine } from './hold-log.ts'
+
+export interface HoldFacts {
+  /** Lines that say what a worker did and was told; all of them were compared. */
+  readonly operations: number
+  readonly grants: number
+  /** Grants whose holder sent no release: killed, stopped, cut off, or asleep, they ended by their TTL. */
+  readonly expired: number
+  readonly renewals: number
+  readonly writes: number
+  /** Writes that were tried after the end of the holder's own view; only a guard is in their way. */
+  readonly lateWrites: number
+  readonly refusedWrites: number
+  /** Two holders at one moment. */
+  readonly overlaps: readonly string[]
+  /** A later holder with a fence that is not greater. */
+  readonly fenceFaults: readonly string[]
+  /** Writes that the guard took after one with a greater fence. */
+  readonly staleWrites: readonly string[]
+  /** Writes that the guard refused although their holder still held the lease. */
+  readonly wrongRefusals: readonly string[]
+  /** What cannot be judged: lines that are none, or that speak of what was not told before. */
+  readonly undecided: readonly string[]
+  readonly errors: Readonly<Record<string, number>>
+  /** For each log, when its last hold began; 0: it had none. */
+  readonly lastStartUs: readonly number[]
+}
+
+interface Hold {
+  readonly name: string
+  readonly resource: number
+  readonly fence: number
+  untilUs: number
+  isOver: boolean
+}
+
+type StartLine = Extract<HoldLine, readonly ['start', ...unknown[]]>
+
+interface ResourceState {
+  holder: Hold | null
+  fence: number
+}
+
+export function checkHolds(paths: readonly string[]): HoldFacts {
+  const check = new HoldCheck(paths.length)
+  const lines = new MergedLines(paths)
+  for (let next = lines.next(); next !== null; next = lines.next()) check.take(next)
+  return check.facts()
+}
+
+class HoldCheck {
+  readonly #holds: readonly Map<number, Hold>[]
+  readonly #lastAtUs: number[]
+  readonly #lastStartUs: number[]
+  readonly #resources = new Map<number, ResourceState>()
+  /** By the guard's own order: the resource and the fence of each write. */
+  readonly #taken: (readonly [resource: number, fence: number] | undefined)[] = []
+  readonly #errors: Record<string, number> = {}
+  readonly #overlaps: string[] = []
+  readonly #fenceFaults: string[] = []
+  readonly #wrongRefusals: string[] = []
+  readonly #undecided: string[] = []
+  #counts = { operations: 0, grants: 0, released: 0, renewals: 0, writes: 0, late: 0, refused: 0 }
+
+  constructor(logs: number) {
+    this.#holds = Array.from({ length: logs }, () => new Map<number, Hold>())
+    this.#lastAtUs = Array.from({ length: logs }, () => 0)
+    this.#lastStartUs = Array.from({ length: logs }, () => 0)
+  }
+
+  take({ log, line }: MergedLine): void {
+    if (line === 'unreadable')
+      return void this.#undecided.push(`log ${log} has a line that is none`)
+    const [kind, atUs] = line
+    if (atUs < (this.#lastAtUs[log] ?? 0)) this.#undecided.push(`log ${log} goes back in time`)
+    this.#lastAtUs[log] = atUs
+    if (kind === 'error') return this.#noteError(line[2])
+    this.#counts.operations += 1
+    if (kind === 'refused') return
+    if (kind === 'start') return this.#start(log, line)
+    const hold = this.#holds[log]?.get(line[2])
+    if (hold === undefined) this.#undecided.push(`log ${log}: ${kind} of a hold that never began`)
+    else if (kind === 'renewed') this.#renew(hold, atUs, line[3])
+    else if (kind === 'end') this.#end(hold, line[3])
+    else this.#write(hold, atUs, line[3])
+  }
+
+  #noteError(code: string): void {
+    this.#errors[code] = (this.#errors[code] ?? 0) + 1
+  }
+
+  #start(log: number, [, atUs, id, resource, fence, untilUs]: StartLine): void {
+    this.#counts.grants += 1
+    this.#lastStartUs[log] = atUs
+    const hold: Hold = { name: `${log}/${id}`, resource, fence, untilUs, isOver: false }
+    this.#holds[log]?.set(id, hold)
+    this.#hold(hold, atUs)
+  }
+
+  /** From now on, and until its own view ends, the holder acts as if nobody else had the resource. */
+  #hold(hold: Hold, atUs: number): void {
+    if (hold.untilUs <= atUs) return
+    const state = this.#stateOf(hold.resource)
+    const { holder } = state
+    if (holder !== null && holder !== hold && !holder.isOver && holder.untilUs > atUs) {
+      const byUs = Math.min(holder.untilUs, hold.untilUs) - atUs
+      this.#overlaps.push(
+        `resource ${hold.resource}: ${holder.name} (fence ${holder.fence}) and ${hold.name} (fence ${hold.fence}) hold together from ${atUs} µs on, by ${Math.round(byUs)} µs`,
+      )
+    }
+    if (holder !== hold && hold.fence <= state.fence) {
+      this.#fenceFaults.push(`resource ${hold.resource}: fence ${hold.fence} after ${state.fence}`)
+    }
+    state.holder = hold
+    state.fence = Math.max(state.fence, hold.fence)
+  }
+
+  #stateOf(resource: number): ResourceState {
+    const known = this.#resources.get(resource)
+    if (known !== undefined) return known
+    const state: ResourceState = { holder: null, fence: 0 }
+    this.#resources.set(resource, state)
+    return state
+  }
+
+  /** A renewal that is believed means that the holder has held all the time since its start. */
+  #renew(hold: Hold, atUs: number, untilUs: number): void {
+    this.#counts.renewals += 1
+    if (hold.isOver) return void this.#undecided.push(`${hold.name} is renewed after its end`)
+    hold.untilUs = Math.max(hold.untilUs, untilUs)
+    this.#hold(hold, atUs)
+  }
+
+  #end(hold: Hold, why: 'released' | 'lost'): void {
+    if (why === 'released') this.#counts.released += 1
+    hold.isOver = true
+  }
+
+  #write(hold: Hold, atUs: number, order: number | null): void {
+    this.#counts.writes += 1
+    const isLate = hold.isOver || hold.untilUs <= atUs
+    if (isLate) this.#counts.late += 1
+    if (order !== null) {
+      if (this.#taken[order] !== undefined) this.#undecided.push(`two writes have number ${order}`)
+      this.#taken[order] = [hold.resource, hold.fence]
+      return
+    }
+    this.#counts.refused += 1
+    if (!isLate) this.#wrongRefusals.push(`${hold.name} held resource ${hold.resource}`)
+  }
+
+  facts(): HoldFacts {
+    const { operations, grants, released, renewals, writes, late, refused } = this.#counts
+    return {
+      ...{ operations, grants, renewals, writes, lateWrites: late, refusedWrites: refused },
+      expired: grants - released,
+      overlaps: this.#overlaps,
+      fenceFaults: this.#fenceFaults,
+      staleWrites: this.#staleWrites(),
+      wrongRefusals: this.#wrongRefusals,
+      undecided: this.#undecided,
+      errors: this.#errors,
+      lastStartUs: this.#lastStartUs,
+    }
+  }
+
+  #staleWrites(): readonly string[] {
+    const highest = new Map<number, number>()
+    const stale: string[] = []
+    for (const write of this.#taken) {
+      if (write === undefined) continue
+      const [resource, fence] = write
+      const before = highest.get(resource) ?? 0
+      if (fence < before) stale.push(`resource ${resource}: a write of ${fence} after ${before}`)
+      else highest.set(resource, fence)
+    }
+    return stale
+  }
+}
+
+interface MergedLine {
+  readonly log: number
+  readonly line: HoldLine | 'unreadable'
+}
+
+interface Head extends MergedLine {
+  readonly atUs: number
+}
+
+/** The lines of all logs in the order of their times: a heap of the next line of each. */
+class MergedLines {
+  readonly #readers: readonly HoldLogReader[]
+  readonly #heap: Head[] = []
+
+  constructor(paths: readonly string[]) {
+    this.#readers = paths.map((path) => new HoldLogReader(path))
+    for (const log of this.#readers.keys()) this.#read(log, 0)
+  }
+
+  next(): MergedLine | null {
+    const [first] = this.#heap
+    if (first === undefined) return null
+    const last = this.#heap.pop()
+    if (last !== undefined && this.#heap.length > 0) this.#sink(last)
+    this.#read(first.log, first.atUs)
+    return first
+  }
+
+  #read(log: number, afterUs: number): void {
+    const line = this.#readers[log]?.next() ?? null
+    // A line that is none has the time of the one before it, so that it is met in its place.
+    if (line !== null) this.#rise({ log, line, atUs: line === 'unreadable' ? afterUs : line[1] })
+  }
+
+  #rise(head: Head): void {
+    const heap = this.#heap
+    let at = heap.push(head) - 1
+    while (at > 0) {
+      const above = (at - 1) >> 1
+      const parent = heap[above]
+      if (parent === undefined || parent.atUs <= head.atUs) break
+      heap[at] = parent
+      at = above
+    }
+    heap[at] = head
+  }
+
+  #sink(head: Head): void {
+    const heap = this.#heap
+    let at = 0
+    for (;;) {
+      let below = 2 * at + 1
+      const [left, right] = [heap[below], heap[below + 1]]
+      if (left === undefined) break
+      if (right !== undefined && right.atUs < left.atUs) below += 1
+      const child = heap[below]
+      if (child === undefined || child.atUs >= head.atUs) break
+      heap[at] = child
+      at = below
+    }
+    heap[at] = head
+  }
+}

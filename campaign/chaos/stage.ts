@@ -1,0 +1,104 @@
+/** A store for a run, with the server behind it and the network before it, which a run may do anything to. */
+import fs from 'node:fs'
+import path from 'node:path'
+import { startPostgres } from '../../test/servers/postgres-server.ts'
+import { Proxy } from '../../test/servers/proxy.ts'
+import { DURABLE_REDIS, startRedis } from '../../test/servers/redis-server.ts'
+import { serverFolder, startOnFreePort, type TestServer } from '../../test/servers/test-server.ts'
+import { ROOT } from '../part.ts'
+import { FaketimeFile } from './faketime.ts'
+
+export interface Stage {
+  /** What workers open; where there are two, they take turns. */
+  readonly stores: readonly string[]
+  readonly server: TestServer | null
+  readonly proxies: readonly Proxy[]
+  /** The clock of the server, where it can be set. */
+  readonly serverClock?: FaketimeFile
+  close(): Promise<void>
+}
+
+export type OpenStage = (directory: string) => Promise<Stage>
+
+export async function sqliteStage(directory: string): Promise<Stage> {
+  const stores = [`sqlite:${path.join(directory, 'leases.db')}`]
+  return { stores, server: null, proxies: [], close: async () => undefined }
+}
+
+export function postgresStage(): Promise<Stage> {
+  return behindProxy(startPostgres())
+}
+
+export function redisStage(): Promise<Stage> {
+  return behindProxy(startRedis({ settings: DURABLE_REDIS }))
+}
+
+/** It keeps nothing on disk: whoever kills it makes it lose its data. */
+export function forgetfulRedisStage(): Promise<Stage> {
+  return behindProxy(startRedis())
+}
+
+async function behindProxy(starting: Promise<TestServer>): Promise<Stage> {
+  const server = await starting
+  const proxy = await Proxy.start(server.url)
+  return {
+    stores: [proxy.through(server.url)],
+    server,
+    proxies: [proxy],
+    close: () => closeAll(proxy, server),
+  }
+}
+
+/** Two servers of Tenure before one store, and workers at both; the first of them is what is killed and stopped. */
+export function httpStage(openBehind: OpenStage): OpenStage {
+  return async (directory) => {
+    const behind = await openBehind(directory)
+    const store = behind.server?.url ?? behind.stores[0] ?? ''
+    const servers = await Promise.all([startTenure(store), startTenure(store)])
+    const proxies = await Promise.all(servers.map(({ url }) => Proxy.start(url)))
+    const stores = proxies.map((proxy, index) => proxy.through(servers[index]?.url ?? ''))
+    return {
+      stores: stores.map((url) => url.replace(/\/$/, '')),
+      server: servers[0],
+      proxies,
+      close: async () => {
+        await closeAll(...proxies, ...servers)
+        await behind.close()
+      },
+    }
+  }
+}
+
+function startTenure(store: string): Promise<TestServer> {
+  const main = path.join(ROOT, 'dist', 'cli', 'main.js')
+  return startOnFreePort((port) => {
+    const url = `http://127.0.0.1:${port}`
+    const where = ['--store', store, '--listen', `127.0.0.1:${port}`]
+    return {
+      folder: serverFolder('serve', null),
+      command: [process.execPath, main, 'serve', '--operator', ...where],
+      prepare: null,
+      endSignal: 'SIGTERM',
+      user: null,
+      ...{ url, port },
+      isReady: async () => (await fetch(`${url}/readyz`)).ok,
+    }
+  })
+}
+
+/** A Redis whose clock the run sets. */
+export async function redisWithClockStage(directory: string): Promise<Stage> {
+  const clock = new FaketimeFile(path.join(directory, 'server-time'))
+  const script = path.join(directory, 'redis-with-clock')
+  const settings = Object.entries(clock.env).map(([name, value]) => `export ${name}=${value}`)
+  fs.writeFileSync(script, ['#!/bin/sh', ...settings, 'exec redis-server "$@"', ''].join('\n'), {
+    mode: 0o755,
+  })
+  const server = await startRedis({ settings: DURABLE_REDIS, program: script })
+  const stage = await behindProxy(Promise.resolve(server))
+  return { ...stage, serverClock: clock }
+}
+
+async function closeAll(...closing: readonly { close(): Promise<void> }[]): Promise<void> {
+  for (const one of closing) await one.close()
+}

@@ -1,0 +1,36 @@
+/** The exhaustive search of the core: all that two and three clients can do, up to a depth. */
+import { childReport } from '../child-report.ts'
+import type { Part, Step } from '../part.ts'
+import type { SearchOrder, SearchReport } from './search-states.ts'
+
+const WHOLE_MINUTES = 15
+
+function step(name: string, clients: number): Step {
+  return {
+    name,
+    minutes: WHOLE_MINUTES,
+    run: async ({ minutes, say }) => {
+      const order: SearchOrder = { clients, minutes }
+      const program = 'campaign/search/search-states.ts'
+      const nodeOptions = ['--max-old-space-size=6000']
+      const report = await childReport<SearchReport>({ program, order, nodeOptions, onLine: say })
+      const { states, steps, depth, failures } = report
+      const note = `all sequences of ${depth} commands; those of ${depth + 1} in part`
+      return {
+        counts: { 'distinct states': states, commands: steps },
+        failures,
+        shortfalls: [],
+        note,
+      }
+    },
+  }
+}
+
+export const search: Part = {
+  name: 'search',
+  about:
+    'All sequences of commands of two and of three clients on a directory and a file in it, at instants before and after tickets and leases are over, one command longer each time, ' +
+    'until the time is over. Two states with the same future count once. After every command every promise is checked by books that use none of the rules of the core.',
+  steps: [step('two clients', 2), step('three clients', 3)],
+  atLeast: { 'distinct states': 10_000_000 },
+}

@@ -1,0 +1,64 @@
+/** The simulator at length: worlds of both stores side by side, some of them replayed. */
+import { childReport } from '../child-report.ts'
+import type { Part, Step, StepOutcome } from '../part.ts'
+import type { WorldsOrder, WorldsReport } from './play-worlds.ts'
+
+const STEPS = 6
+const WHOLE_MINUTES = 15
+const REPLAY_EVERY = 80
+/** Seeds of different steps and different runs do not meet. */
+const SEEDS_PER_STEP = 1_000_000
+const SEEDS_PER_RUN = 10_000_000
+
+function step(index: number): Step {
+  return {
+    name: `worlds ${index + 1} of ${STEPS}`,
+    minutes: WHOLE_MINUTES,
+    run: async ({ seed, minutes, say }) => {
+      const first = (seed % 1_000) * SEEDS_PER_RUN + index * SEEDS_PER_STEP + 1
+      const reports = await Promise.all(
+        (['memory', 'optimistic'] as const).map((store) => {
+          const order: WorldsOrder = { store, first, minutes, replayEvery: REPLAY_EVERY }
+          const program = 'campaign/simulation/play-worlds.ts'
+          const onLine = (line: string): void => say(`${store}: ${line}`)
+          return childReport<WorldsReport>({ program, order, onLine })
+        }),
+      )
+      return outcomeOf(reports, first)
+    },
+  }
+}
+
+function outcomeOf(reports: readonly WorldsReport[], first: number): StepOutcome {
+  const sum = (of: (report: WorldsReport) => number): number => {
+    return reports.reduce((total, report) => total + of(report), 0)
+  }
+  const points: Record<string, number> = {}
+  for (const report of reports) {
+    for (const [name, count] of Object.entries(report.points)) {
+      points[name] = (points[name] ?? 0) + count
+    }
+  }
+  return {
+    counts: {
+      worlds: sum(({ worlds }) => worlds),
+      events: sum(({ events }) => events),
+      'worlds replayed': sum(({ replayed }) => replayed),
+    },
+    points,
+    failures: reports.flatMap(({ failures }) => failures),
+    shortfalls: [],
+    note: `seeds from ${first} on`,
+  }
+}
+
+export const simulation: Part = {
+  name: 'simulation',
+  about:
+    'The production core, service and client on simulated time, network, store and processes, with crashes, pauses, lost and repeated messages; every promise has ' +
+    'a checker of its own. Each seed is played on a store that decides where it is and on one that decides before it asks. Some worlds are played twice and must leave the same trace. ' +
+    'Every situation that makes a promise hard to keep must have occurred at least 100 times.',
+  steps: Array.from({ length: STEPS }, (_, index) => step(index)),
+  atLeast: { worlds: 100_000, 'worlds replayed': 1_000 },
+  pointsAtLeast: 100,
+}
