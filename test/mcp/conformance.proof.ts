@@ -70,17 +70,16 @@ beforeAll(async () => {
   packages = path.join(installed, '@modelcontextprotocol')
 }, 10 * 60_000)
 
-/** What a program prints, on both of its streams. */
-async function run(file: string, args: readonly string[], cwd = packages): Promise<string> {
+/** What a program prints. It ends with a failure where a scenario fails, and says which. */
+async function run(file: string, args: readonly string[], home: string): Promise<string> {
   const child = spawn(node, [path.join(packages, file), ...args], {
-    ...{ cwd, stdio: ['ignore', 'pipe', 'pipe'] },
+    ...{ cwd: home, env: { ...process.env, HOME: home }, stdio: ['ignore', 'pipe', 'pipe'] },
   })
-  let said = ''
-  for (const stream of [child.stdout, child.stderr]) {
-    stream?.on('data', (text: Buffer) => (said += text.toString()))
-  }
+  let [said, complaints] = ['', '']
+  child.stdout?.on('data', (text: Buffer) => (said += text.toString()))
+  child.stderr?.on('data', (text: Buffer) => (complaints += text.toString()))
   await once(child, 'close')
-  return said
+  return said === '' ? complaints : said
 }
 
 it.each(['2025-11-25', '2026-07-28'])(
@@ -88,7 +87,7 @@ it.each(['2025-11-25', '2026-07-28'])(
   async (version) => {
     const { url } = await serving()
     const args = ['--url', `${url}/mcp`, '--suite', 'all', '--spec-version', version]
-    const said = await run('conformance/dist/index.js', ['server', ...args])
+    const said = await run('conformance/dist/index.js', ['server', ...args], workshop().directory)
     const lines = [...said.matchAll(/^[✓✗] ([\w-]+): (\d+) passed, (\d+) failed$/gm)]
     expect(lines.length).toBeGreaterThan(25)
     const failed = lines.filter(([, , , count]) => count !== '0').map(([, name = '']) => name)
