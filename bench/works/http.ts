@@ -11,7 +11,6 @@ import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openTenure } from '../../src/open.ts'
 import type { Tenure } from '../../src/client/contract.ts'
-import { startTenureServer } from '../../test/servers/tenure-server.ts'
 import type { TestServer } from '../../test/servers/test-server.ts'
 import { runFor, type Slice } from '../measure/load.ts'
 import { processorUsOf } from '../measure/processor-time.ts'
@@ -22,6 +21,7 @@ import { messageOf, type Result } from '../result.ts'
 import type { OpenSystem, SystemUnderTest } from '../system.ts'
 import { etcdLocks, startEtcd } from '../systems/etcd-system.ts'
 import { plainCalls } from '../systems/plain-http.ts'
+import { serveTenure } from '../systems/served-tenure.ts'
 import { tenureClient } from '../systems/tenure-system.ts'
 import type { Stage } from './entrants.ts'
 import { conductKeeper } from './keeping.ts'
@@ -89,7 +89,7 @@ async function measurePairs(stage: Stage, plan: Plan['http']): Promise<readonly 
   const folders = [await stage.places.fresh('sqlite'), await stage.places.fresh('sqlite')]
   const [own, plain] = folders.map(({ at }) => `sqlite:${path.join(at, 'tenure.db')}`)
   const serve = async (store: string): Promise<string> => {
-    const server = await startTenureServer(store)
+    const server = await serveTenure(store)
     servers.push(server)
     return server.url
   }
@@ -205,7 +205,7 @@ async function measured(
 /** Between two clients with connections of their own, as two processes have them: from before the release to the lease. */
 async function measureHandover({ places }: Stage, { handovers }: Plan['http']): Promise<Slice> {
   const place = await places.fresh('sqlite')
-  await using server = await startTenureServer(`sqlite:${path.join(place.at, 'tenure.db')}`)
+  await using server = await serveTenure(`sqlite:${path.join(place.at, 'tenure.db')}`)
   const { port } = server
   const clients: [Tenure, Tenure] = [
     await openTenure(`http://127.0.0.1:${port}`, { holder: 'one' }),
@@ -230,7 +230,7 @@ async function measureHandover({ places }: Stage, { handovers }: Plan['http']): 
 
 async function measureCosts({ places }: Stage, plan: Plan['http']): Promise<HttpCosts> {
   const place = await places.fresh('sqlite')
-  await using server = await startTenureServer(`sqlite:${path.join(place.at, 'tenure.db')}`)
+  await using server = await serveTenure(`sqlite:${path.join(place.at, 'tenure.db')}`)
   const pid = server.pid ?? 0
   const streams = await measureStreams(server.url, pid, plan)
   const options: KeeperOptions = { url: server.url, ...plan.keeping }
