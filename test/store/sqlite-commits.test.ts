@@ -3,11 +3,22 @@ import os from 'node:os'
 import path from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { parseResource } from '../../src/core/resource.ts'
+import type { Runtime } from '../../src/runtime/runtime.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 
 const IN_FLIGHT = 100
+const BACKLOG = 1_000
+
+/** However slow the machine is, no time passes while a transaction runs. */
+const instantRuntime: Runtime = { ...systemRuntime, monotonicMs: () => 0 }
+
+/** Every look at the clock is a millisecond later than the last. */
+function slowRuntime(): Runtime {
+  let nowMs = 0
+  return { ...systemRuntime, monotonicMs: () => (nowMs += 1) }
+}
 
 /** Commits in SQLite's write-ahead log: the last frame of each says how large the database is then. */
 function commitsIn(file: string): number {
@@ -24,7 +35,7 @@ it('whatever a process has in flight at the same moment shares one commit', asyn
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-commits-'))
   onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }))
   const file = path.join(directory, 'leases.db')
-  const store = await SqliteStore.open({ path: file })
+  const store = await SqliteStore.open({ path: file, runtime: instantRuntime })
   const service = new LeaseService({ store, runtime: systemRuntime })
   onTestFinished(() => service.close())
   const leases = Array.from({ length: IN_FLIGHT }, (_, index) => ({
@@ -40,4 +51,32 @@ it('whatever a process has in flight at the same moment shares one commit', asyn
   const released = await Promise.all(leases.map((lease) => service.release(lease)))
   expect(released.every(({ kind }) => kind === 'released')).toBe(true)
   expect(commitsIn(file) - opened).toBe(2)
+})
+
+it('a process that has much to write lets another write meanwhile', async () => {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-commits-'))
+  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }))
+  const file = path.join(directory, 'leases.db')
+  const open = async (runtime: Runtime): Promise<LeaseService> => {
+    const store = await SqliteStore.open({ path: file, runtime })
+    const service = new LeaseService({ store, runtime: systemRuntime })
+    onTestFinished(() => service.close())
+    return service
+  }
+  const busy = await open(slowRuntime())
+  const other = await open(systemRuntime)
+  const acquire = (service: LeaseService, name: string): Promise<unknown> => {
+    const resource = parseResource(`work:${name}`)
+    const request = { session: 'ann', holder: 'ann', ttlMs: 30_000, waitMs: 0 }
+    return service.acquire({ id: systemRuntime.uuid(), resource, ...request })
+  }
+  let written = 0
+  const backlog = Array.from({ length: BACKLOG }, async (_, index) => {
+    await acquire(busy, String(index))
+    written += 1
+  })
+  await acquire(other, 'of the other')
+  expect(written).toBeLessThan(BACKLOG / 2)
+  await Promise.all(backlog)
+  expect(written).toBe(BACKLOG)
 })

@@ -53,6 +53,13 @@ import type { SqliteState } from './sqlite-state.ts'
 import { SqliteWriter } from './sqlite-writer.ts'
 
 const GROUP_MAX = 1_000
+/** A transaction that has taken this long takes no further job: other processes and this one have more to do. */
+const GROUP_MS_MAX = 100
+/**
+ * After such a transaction the database is left to others for a moment. They look for it now and then, so a process that
+ * has always more to write and begins again at once would keep them out until they give up.
+ */
+const LEFT_TO_OTHERS_MS = 10
 
 /** A piece of work for the next transaction, and its caller, who hears the answer after the commit and not before. */
 interface GroupJob {
@@ -265,8 +272,7 @@ export class SqliteStore implements Store {
     if (this.#queue.length === 0) return this.#drained?.()
     const delayMs = backOffMs(this.#runtime, this.#busyTries)
     this.#busyTries += 1
-    this.#retry?.cancel()
-    this.#retry = this.#runtime.setTimer(delayMs, () => this.#flush(), { keepAlive: true })
+    this.#flushAfter(delayMs)
   }
 
   #runGroup(group: readonly GroupJob[]): void {
@@ -274,9 +280,10 @@ export class SqliteStore implements Store {
     this.#writing = false
     this.#wakes = []
     let committing = false
+    let ran = group
     try {
       this.#state.load()
-      for (const job of group) job.run()
+      ran = this.#runJobs(group)
       this.#dirty ||= this.#state.metDomain
       if (this.#dirty) this.#state.save()
       committing = true
@@ -291,7 +298,23 @@ export class SqliteStore implements Store {
       return this.#finish(group, (job) => job.failed(mapped))
     }
     if (this.#dirty) this.#listeners.announce(this.#wakes)
-    this.#finish(group, (job) => job.committed())
+    if (ran.length < group.length) this.#flushAfter(LEFT_TO_OTHERS_MS)
+    this.#finish(ran, (job) => job.committed())
+  }
+
+  /** Returns those that were run before the time was over. */
+  #runJobs(group: readonly GroupJob[]): readonly GroupJob[] {
+    const untilMs = this.#runtime.monotonicMs() + GROUP_MS_MAX
+    for (const [index, job] of group.entries()) {
+      job.run()
+      if (this.#runtime.monotonicMs() >= untilMs) return group.slice(0, index + 1)
+    }
+    return group
+  }
+
+  #flushAfter(delayMs: number): void {
+    this.#retry?.cancel()
+    this.#retry = this.#runtime.setTimer(delayMs, () => this.#flush(), { keepAlive: true })
   }
 
   #rollBack(): void {
