@@ -63,7 +63,7 @@ interface Call {
 }
 
 interface Moment {
-  readonly wallMs: number
+  readonly attempt: Attempt
   readonly nowUs: number
 }
 
@@ -159,9 +159,7 @@ export class ReferenceBackend implements Backend {
     const isInTime = attempt.fromUs <= nowUs && nowUs < attempt.beforeUs
     const isAsBelieved = attempt.places.every((place, index) => {
       const view = views[index]
-      return (
-        view !== undefined && this.#isAsBelieved(place, view, { wallMs: attempt.wallMs, nowUs })
-      )
+      return view !== undefined && this.#isAsBelieved(place, view, { attempt, nowUs })
     })
     const areUnchanged = attempt.writes.every(({ id, before }) => {
       return this.#versionOf(id) === (before?.version ?? 0)
@@ -176,9 +174,11 @@ export class ReferenceBackend implements Backend {
     return { kind: 'committed', fencesMovedBy: Math.max(0, lastFence + 1 - first) }
   }
 
-  #isAsBelieved(place: Place, view: RealmView, { wallMs, nowUs }: Moment): boolean {
+  #isAsBelieved(place: Place, view: RealmView, { attempt, nowUs }: Moment): boolean {
     const { readSet, own, claims, hasPrior, epoch } = place
-    if (wallMs < this.#timesOf(place.realm).lastWallMs) return false
+    // What has no event and depends on its own entry alone is in the right order by that entry's version.
+    const isDated = claims !== null || attempt.events.length + attempt.epochs.length > 0
+    if (isDated && attempt.wallMs < this.#timesOf(place.realm).lastWallMs) return false
     if (this.#versionOf(readSet.leaseId) !== own) return false
     if ((view.prior !== null) !== hasPrior || view.epoch !== epoch) return false
     if (claims === null) return true

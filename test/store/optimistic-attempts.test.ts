@@ -131,6 +131,47 @@ it('renewals of a thousand sharers of one resource need at most ten calls', asyn
   expect(backend.calls - before).toBeLessThanOrEqual(10)
 })
 
+describe('a renewal', () => {
+  it('is committed at its first try, however late, while its lease is live', async () => {
+    const { backend, driven, ticks } = startServer()
+    let behindUs = 0
+    const lowerUs = (): number => ticks.nowUs() - behindUs
+    const store = await OptimisticStore.open(driven, systemRuntime, { ...ticks.time, lowerUs })
+    const slow = new LeaseService({ store, runtime: systemRuntime })
+    await slow.acquire(wish(1))
+    ticks.pass(1_000)
+    const before = backend.misses
+    behindUs = 500_000
+    expect(await slow.renew(ownLease(wish(1)))).toMatchObject({ kind: 'renewed' })
+    expect(backend.misses).toBe(before)
+    ticks.pass(10_200)
+    expect(await slow.renew(ownLease(wish(1)))).toMatchObject({ kind: 'expired' })
+  })
+
+  it('that leaves no event is not dated after those of other processes', async () => {
+    const { backend, driven, ticks, open } = startServer()
+    const off = {
+      key: 'record_renewals',
+      value: 'false',
+      scope: 'global',
+      resourceId: null,
+    } as const
+    await driven.configure(off)
+    let behindUs = 0
+    const lowerUs = (): number => ticks.nowUs() - behindUs
+    const store = await OptimisticStore.open(driven, systemRuntime, { ...ticks.time, lowerUs })
+    const [slow, quick] = [new LeaseService({ store, runtime: systemRuntime }), await open()]
+    await slow.acquire({ ...wish(1), mode: 'shared' })
+    await quick.acquire({ ...wish(2), mode: 'shared' })
+    ticks.pass(1_000)
+    await quick.release(ownLease(wish(2)))
+    const before = backend.misses
+    behindUs = 500_000
+    expect(await slow.renew(ownLease(wish(1)))).toMatchObject({ kind: 'renewed' })
+    expect(backend.misses).toBe(before)
+  })
+})
+
 describe('a store that was wrong', () => {
   it('refuses by what is there, not by what it remembers', async () => {
     const { open } = startServer()

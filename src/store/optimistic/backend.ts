@@ -14,7 +14,8 @@
  *  4. Whether the read set's request id has had an effect before.
  *  5. The epoch of the read set's resource.
  *  6. The server's clock: `fromUs <= now < beforeUs`, read after everything is locked.
- *  7. Wall times never go back: no event of the realms is later than `wallMs`.
+ *  7. Wall times never go back: no event of the realms is later than `wallMs`. An attempt at depth `entry` without events
+ *     or epochs does not depend on it.
  *  8. The revision of the settings (of the whole group).
  *
  * Not among them: the highest fence of the realms. When it has grown meanwhile the server moves all new fences of the

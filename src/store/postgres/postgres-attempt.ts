@@ -214,7 +214,8 @@ function dependsOnRealm({ claims, isKeepAlive }: Place): boolean {
 function placeRow(place: Place, attempt: Attempt, lowestFence: number | null): object {
   const { realm, own, hasPrior, epoch, claims } = place
   const { resource, leaseId, requestId, extent } = place.readSet
-  const { fences, writes, epochs } = attempt
+  const { fences, writes, events, epochs } = attempt
+  const isDated = dependsOnRealm(place) || events.length + epochs.length > 0
   const isTrace = writes.length > 0 && dependsOnRealm(place)
   const row: Record<string, unknown> = {
     realm,
@@ -226,7 +227,8 @@ function placeRow(place: Place, attempt: Attempt, lowestFence: number | null): o
     epoch,
     from_us: attempt.fromUs,
     before_us: Math.min(attempt.beforeUs, Number.MAX_SAFE_INTEGER),
-    wall_ms: attempt.wallMs,
+    // What has no event and depends on its own entry alone is in the right order by that entry's version.
+    wall_ms: isDated ? attempt.wallMs : Number.MAX_SAFE_INTEGER,
     // The wall time of a renewal is known from its entry; that of an advance is known from the realm alone.
     leaves_trace: isTrace || epochs.length > 0,
   }

@@ -120,8 +120,13 @@ local function areSame(expected, claims)
   end
   return true
 end
-local function isAsExpected(place, wall)
-  if versionOf(place.id) ~= place.own or realmOf(place.realm).wall > wall then return false end
+-- What has no event and depends on its own entry alone is in the right order by that entry's version.
+local function isDated(place, attempt)
+  return place.claims or place.behind or #attempt.events + #attempt.epochs > 0
+end
+local function isAsExpected(place, attempt)
+  if versionOf(place.id) ~= place.own then return false end
+  if isDated(place, attempt) and realmOf(place.realm).wall > attempt.wall then return false end
   if place.request and (priorOf(place.request) ~= nil) ~= (place.hasPrior == true) then return false end
   if place.epoch and tonumber(epochs[place.resource or place.realm] or 0) ~= place.epoch then return false end
   if place.behind then return sub(claimsAt(place), -#place.behind) == place.behind end
@@ -130,7 +135,7 @@ end
 local function holds(attempt)
   if not isCurrent or now < attempt.from or now >= attempt.before then return false end
   for _, place in ipairs(attempt.places) do
-    if not isAsExpected(place, attempt.wall) then return false end
+    if not isAsExpected(place, attempt) then return false end
   end
   for _, write in ipairs(attempt.writes) do
     if versionOf(write.id) ~= write.before then return false end
@@ -247,7 +252,7 @@ local function apply(attempt)
   local lastFence = attempt.lastFence and attempt.lastFence + shift or 0
   for _, place in ipairs(attempt.places) do
     local realm = realmOf(place.realm)
-    realm.wall, realm.fence = attempt.wall, math.max(realm.fence, lastFence)
+    realm.wall, realm.fence = math.max(realm.wall, attempt.wall), math.max(realm.fence, lastFence)
     changedRealms[place.realm] = true
   end
   for _, event in ipairs(attempt.events) do append(event) end
