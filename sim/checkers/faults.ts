@@ -38,7 +38,7 @@ export class Faults {
   readonly #groups: Groups['of']
 
   constructor(evidence: Evidence) {
-    const { log, clockChanges } = evidence
+    const { log, clockChanges, store } = evidence
     this.#groups = groupsOf(evidence).of
     const lives = new Map<string, Set<string>>()
     const faults: FaultRecord[] = clockChanges.map(({ atUs }) => {
@@ -58,10 +58,14 @@ export class Faults {
       if (entry.kind !== 'fault' || entry.process === null) continue
       const { atUs, fault, leaseId } = entry
       const sessions = lives.get(entry.process) ?? null
-      const isOwn = leaseId !== null && sessions?.has(askers.get(leaseId) ?? '') === true
-      const isDelay = !isOwn && DELAYS.has(fault)
+      // An optimistic store has two calls in flight, and what else its process asks for goes with one of the next.
+      const stopsAll =
+        STOPS_WAITING.has(fault) || (fault === 'call_hangs' && store === 'optimistic')
+      const isOwn =
+        !stopsAll && leaseId !== null && sessions?.has(askers.get(leaseId) ?? '') === true
+      const isDelay = !isOwn && !stopsAll && DELAYS.has(fault)
       if (isOwn) faults.push({ atUs, sessions, leaseId, isDelay })
-      else if (isDelay || STOPS_WAITING.has(fault)) {
+      else if (isDelay || stopsAll) {
         faults.push({ atUs, sessions, leaseId: null, isDelay })
       }
     }
