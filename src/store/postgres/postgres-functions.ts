@@ -414,45 +414,7 @@ BEGIN
       WHERE o.realm = wanted AND o.namespace = p_namespace), 0));
 END $$;`
 
-/**
- * Makes and ends an entry that nobody will ever see, and takes both back. A connection plans each statement when it first
- * meets it, which takes many times as long as the statement; after this its first real call is almost as quick as any.
- * It appends nothing: the position of the ledger would move, which nothing takes back.
- */
-const WARM_UP = `
-CREATE OR REPLACE FUNCTION tenure.warm_up_v9(p_namespace integer) RETURNS void
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  id uuid := gen_random_uuid();
-  revision bigint := (SELECT n.config_revision FROM tenure.namespaces AS n
-    WHERE n.number = p_namespace);
-  common jsonb := jsonb_build_object('attempt', 1, 'id', id, 'resource', id,
-    'realm', id, 'holder', '', 'session', '', 'state', 'active', 'extent', 'exact', 'fence', 1,
-    'is_new_fence', false, 'version', 1, 'claim', 1, 'live_until_us', 0, 'body', '{}');
-  place jsonb := common || jsonb_build_object('depends_on', 'flat', 'claims', '', 'own', 0,
-    'has_prior', false, 'epoch', 0, 'from_us', 0, 'before_us', 9007199254740991, 'wall_ms', 0,
-    'request', gen_random_uuid(), 'leaves_trace', true);
-  released jsonb := place || jsonb_build_object('own', 1, 'claims', id || ':1');
-BEGIN
-  PERFORM tenure.attempt_v9(p_namespace, revision, NULL, ARRAY[id::text], NULL,
-    jsonb_build_array(place), NULL, jsonb_build_array(common), NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL);
-  PERFORM tenure.attempt_v9(p_namespace, revision, NULL, ARRAY[id::text], ARRAY[id],
-    jsonb_build_array(released), NULL, NULL, jsonb_build_array(common), jsonb_build_array(common),
-    NULL, NULL, NULL, NULL, NULL);
-  RAISE EXCEPTION 'taken back' USING ERRCODE = 'TN002';
-EXCEPTION WHEN SQLSTATE 'TN002' THEN
-  RETURN;
-END $$;`
-
-export const ATTEMPT_FUNCTIONS: string = [
-  LEDGER_END,
-  OVERLAPPING,
-  LISTED,
-  VIEW,
-  ATTEMPT,
-  WARM_UP,
-].join('\n')
+export const ATTEMPT_FUNCTIONS: string = [LEDGER_END, OVERLAPPING, LISTED, VIEW, ATTEMPT].join('\n')
 
 /** The statement that calls it, with a value for each of its parameters. */
 export const CALL_ATTEMPT = `SELECT now_us, revision, answers, told FROM tenure.attempt_v9($1::integer,

@@ -4,7 +4,6 @@
 import { invalid } from '../../core/errors.ts'
 import { parseNamespace } from '../../core/resource.ts'
 import { requireText } from '../../core/text.ts'
-import { reportTo } from '../../runtime/diagnostics.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Store } from '../../store-port/store.ts'
@@ -76,7 +75,6 @@ export async function openPostgresBackend(options: PostgresStoreOptions): Promis
       await caller.during(work, MIGRATION_STEP_MS_MAX)
     }
     const number = await caller.during((connection) => numberOf(connection, namespace))
-    await warmUp(caller, number)
     return new PostgresBackend({
       ...{ caller, runtime, url, namespace, number, end },
       listener: listenerOn(pool, { caller, runtime, callMs: settled.callMs }),
@@ -86,13 +84,6 @@ export async function openPostgresBackend(options: PostgresStoreOptions): Promis
     await end()
     throw error
   }
-}
-
-/** Only for the sake of time: a server that may not be written to can still be read. */
-async function warmUp(caller: PostgresCaller, number: number): Promise<void> {
-  const text = 'SELECT tenure.warm_up_v9($1::integer)'
-  const statement = { text, values: [String(number)], writes: false }
-  await caller.call(statement).catch(reportTo('store/postgres/warm-up'))
 }
 
 /** The pool for a store, through which nothing has been sent yet. */

@@ -1,5 +1,4 @@
 /** What fails in the background of a store on PostgreSQL is reported, with its source. */
-import pg from 'pg'
 import { beforeEach, expect, it, onTestFinished } from 'vitest'
 import { openPostgresStore } from '../../../src/store/postgres/postgres-store.ts'
 import { Proxy } from '../../servers/proxy.ts'
@@ -67,25 +66,4 @@ it('a follower that cannot look at the ledger is reported once, and looks again 
   await looked()
   leave()
   expect(faults.of('store/postgres/follow')).toHaveLength(1)
-})
-
-it('a role that may not warm the functions up is reported, and can use the store', async () => {
-  await (await openPostgresStore({ url })).close()
-  const role = `worker_${new URL(url).pathname.slice(-12)}`
-  const admin = new pg.Client({ connectionString: url })
-  await admin.connect()
-  onTestFinished(async () => {
-    await admin.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`)
-    await admin.end()
-  })
-  await admin.query(`CREATE ROLE ${role} LOGIN PASSWORD 'worker';
-    GRANT USAGE ON SCHEMA tenure TO ${role};
-    GRANT ALL ON ALL TABLES IN SCHEMA tenure TO ${role};
-    GRANT ALL ON ALL SEQUENCES IN SCHEMA tenure TO ${role};
-    REVOKE EXECUTE ON FUNCTION tenure.warm_up_v9 FROM PUBLIC`)
-  const faults = hearFaults()
-  const own = Object.assign(new URL(url), { username: role, password: 'worker' })
-  const store = await openStore(own.href)
-  expect(await store.history({ limit: 1 })).toEqual([])
-  expect(faults.of('store/postgres/warm-up')).toHaveLength(1)
 })
