@@ -3,7 +3,8 @@ import { inspect } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import type { RedisDriver } from '../../src/drivers/redis-driver.ts'
-import { redisListener } from '../../src/store/redis/redis-listener.ts'
+import { ChannelListener } from '../../src/store/optimistic/channel-listener.ts'
+import { SubscribedConnection } from '../../src/store/redis/redis-listener.ts'
 import { hearFaults } from './faults-heard.ts'
 import { direct, proxyTo, server, Subject, until } from './redis-subject.ts'
 import { sessionDigest } from '../../src/service/session-digest.ts'
@@ -101,7 +102,10 @@ it('a connection that cannot be closed is reported, but not one that is closed a
       },
     }
     const driver = { duplicate: () => duplicate } as unknown as RedisDriver
-    const listener = redisListener({ driver, runtime: systemRuntime, callMs: 1_000 })
+    const listener = new ChannelListener({
+      ...{ runtime: systemRuntime, callMs: 1_000, source: 'store/redis/subscribe' },
+      connection: (events) => new SubscribedConnection(driver, events),
+    })
     const leave = await listener.listen('bob', () => undefined)
     leave()
     await listener.settled()

@@ -127,16 +127,13 @@ function writeArgument(write: EntryWrite): object {
     isRecorded: entry.recorded || undefined,
     // Nothing is kept of it.
     isGone: after === null || undefined,
-    ...(after !== null && isLiveRecord(after) ? liveFields(after) : {}),
+    ...(isLiveRecord(after)
+      ? { head: `${after.version} ${after.claim}`, ...entryText(after.entry) }
+      : {}),
     ...listFields(write),
     // How many tickets of the realm there are more.
     ...(tickets === 0 ? {} : { tickets, realm: realmOf(entry.resource) }),
   }
-}
-
-function liveFields({ entry, version, claim }: VersionedEntry): object {
-  const { fence, untilUs, text } = entryText(entry)
-  return { head: `${version} ${claim}`, fence, untilUs: String(untilUs), text }
 }
 
 /**
@@ -275,7 +272,7 @@ function numberOf(told: unknown): number {
   return told
 }
 
-/** What the server told, and what it left out because the attempt got in line behind it. */
+/** What the server told, and what it left out because the attempt went behind it. */
 function wholeOf(told: readonly unknown[], place: Place | undefined): PlaceView {
   const view = viewOf(told)
   if (view.isPart !== true) return view

@@ -4,36 +4,21 @@
  */
 import { invalid, isLeaseError } from '../../core/errors.ts'
 import type { ReadSet } from '../../core/realm.ts'
-import type { CountedRefusal } from '../../core/refusal.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import { pairsOf } from '../../drivers/redis-driver.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import type {
-  EntryQuery,
-  HistoryQuery,
-  LedgerEntry,
-  Position,
-  Pruned,
-  PrunePolicy,
-  RefusalQuery,
   SettingChange,
   StoreDescription,
   Unsubscribe,
   WakeSignal,
 } from '../../store-port/store.ts'
-import type {
-  Attempt,
-  Backend,
-  FoundEntries,
-  Group,
-  GroupReply,
-  Reply,
-} from '../optimistic/backend.ts'
-import type { ChannelListener } from '../optimistic/channel-listener.ts'
+import type { Attempt, Backend, Group, GroupReply, Reply } from '../optimistic/backend.ts'
+import { ChannelListener } from '../optimistic/channel-listener.ts'
 import { groupArgument, groupReplyOf, settingField, settingRows } from './redis-attempt.ts'
 import { COMMIT_SCRIPT, VIEW_SCRIPT } from './redis-commit-script.ts'
 import { LEDGER_SESSION } from './redis-layout.ts'
-import { redisListener } from './redis-listener.ts'
+import { SubscribedConnection } from './redis-listener.ts'
 import type { RedisNamespace } from './redis-namespace.ts'
 import { pruneNamespace } from './redis-pruner.ts'
 import { RedisReader } from './redis-reader.ts'
@@ -70,7 +55,11 @@ export class RedisBackend implements Backend {
     this.description = options.description
     this.#reader = new RedisReader(namespace)
     this.#sender = runtime.uuid()
-    this.#listener = redisListener({ driver: namespace.calls.driver, runtime, callMs })
+    const { driver } = namespace.calls
+    this.#listener = new ChannelListener({
+      ...{ runtime, callMs, source: 'store/redis/subscribe' },
+      connection: (events) => new SubscribedConnection(driver, events),
+    })
   }
 
   refuseApart(readSets: readonly ReadSet[]): void {
@@ -146,24 +135,13 @@ export class RedisBackend implements Backend {
     return first === undefined ? 0 : this.#namespace.bucketOf(first.readSet.resource)
   }
 
-  find(query: EntryQuery): Promise<FoundEntries> {
-    return this.#reader.find(query)
-  }
-
-  async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
-    return this.#reader.history(query)
-  }
-
-  end(): Promise<Position> {
-    return this.#reader.end()
-  }
-
-  countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
-    return countRefusals(this.#namespace, refusals)
-  }
-
-  refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
-    return findRefusals(this.#namespace, query)
+  readonly find: Backend['find'] = (query) => this.#reader.find(query)
+  readonly history: Backend['history'] = (query) => this.#reader.history(query)
+  readonly end: Backend['end'] = () => this.#reader.end()
+  readonly countRefusals: Backend['countRefusals'] = (all) => countRefusals(this.#namespace, all)
+  readonly refusals: Backend['refusals'] = (query) => findRefusals(this.#namespace, query)
+  readonly prune: Backend['prune'] = (policy) => {
+    return pruneNamespace(this.#namespace, this.#reader, policy)
   }
 
   async settings(): Promise<readonly SettingRow[]> {
@@ -196,10 +174,6 @@ export class RedisBackend implements Backend {
         return this.#namespace.run(COPY_SETTINGS_SCRIPT, args, { bucket, effect: WRITES })
       }),
     )
-  }
-
-  prune(policy: PrunePolicy): Promise<Pruned> {
-    return pruneNamespace(this.#namespace, this.#reader, policy)
   }
 
   /** A message says who sent it and which lease it is about; what this process sent, its store has delivered already. */

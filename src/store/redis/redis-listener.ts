@@ -2,28 +2,9 @@
 import type { RedisDriver } from '../../drivers/redis-driver.ts'
 import { withoutCommand } from '../../drivers/redis-errors.ts'
 import { report } from '../../runtime/diagnostics.ts'
-import type { Runtime } from '../../runtime/runtime.ts'
-import {
-  ChannelListener,
-  type ChannelEvents,
-  type ListeningConnection,
-} from '../optimistic/channel-listener.ts'
+import type { ChannelEvents, ListeningConnection } from '../optimistic/channel-listener.ts'
 
-export interface RedisListenerOptions {
-  readonly driver: RedisDriver
-  readonly runtime: Runtime
-  readonly callMs: number
-}
-
-export function redisListener(options: RedisListenerOptions): ChannelListener {
-  const { driver, runtime, callMs } = options
-  return new ChannelListener({
-    ...{ runtime, callMs, source: 'store/redis/subscribe' },
-    connection: (events) => new SubscribedConnection(driver, events),
-  })
-}
-
-class SubscribedConnection implements ListeningConnection {
+export class SubscribedConnection implements ListeningConnection {
   readonly #source: RedisDriver
   readonly #events: ChannelEvents
   #driver: RedisDriver | null = null
@@ -69,7 +50,7 @@ class SubscribedConnection implements ListeningConnection {
     }
   }
 
-  /** A subscription that the server does not end costs messages that nobody hears. */
+  /** A subscription that the server does not end costs messages without a subscriber. */
   async unlisten(channel: string): Promise<void> {
     const driver = this.#driver
     try {

@@ -120,7 +120,7 @@ export class RedisNamespace {
     return resource === undefined ? this.buckets : [this.bucketOf(resource)]
   }
 
-  /** Wakes come from any bucket, and whoever waits listens in one place. */
+  /** Wakes come from any bucket, and a waiter listens in one place. */
   readonly channelOf = (session: string): string => {
     return `${KEY_PREFIX}:{${this.#options.namespace}}:w:${session}`
   }
@@ -167,7 +167,7 @@ export class RedisNamespace {
     await this.#makeBuckets()
   }
 
-  /** Whoever finds them made does not write: a server that cannot be written to may well be read. */
+  /** A process that finds them made does not write: a server that cannot be written to may well be read. */
   async #makeBuckets(): Promise<void> {
     await Promise.all(this.buckets.map((bucket) => this.#makeBucket(bucket)))
   }
@@ -202,7 +202,7 @@ async function convertIfOld(calls: RedisCalls, options: NamespaceOptions): Promi
   await convertNamespace(calls, {
     ...{ namespace, runtime, meta: metaKey(namespace) },
     prefixes: prefixesOf(namespace, Number(buckets)),
-    // What was begun is ended: nobody can use it as it is.
+    // What was begun is ended: no process can use it as it is.
     force: isForced || converting !== null,
   })
 }

@@ -1,6 +1,6 @@
 /**
  * Reads entries and the ledger, page by page. Each page is one script, so that what it tells belongs together and
- * nobody waits long behind it.
+ * no other call waits long behind it.
  */
 import { invalid, LeaseError } from '../../core/errors.ts'
 import type { LeaseEvent } from '../../core/event.ts'
@@ -13,7 +13,7 @@ import type { FoundEntries } from '../optimistic/backend.ts'
 import { EVENTS_PER_ROW } from './redis-layout.ts'
 import type { RedisNamespace } from './redis-namespace.ts'
 import { CLOCK_DOMAIN, eventOf, recordsOf, type PlacedRecord } from './redis-records.ts'
-import { LOOK_SCRIPT, SPAN_SCRIPT, WALK_SCRIPT } from './redis-scripts.ts'
+import { LOOK_SCRIPT, WALK_SCRIPT } from './redis-scripts.ts'
 
 /** Rows of the stream, each of which has some events. */
 const PAGE = 500
@@ -231,15 +231,14 @@ export class RedisReader {
   }
 
   async #tell(bucket: number, query: HistoryQuery, start: string): Promise<readonly Told[]> {
-    const { newestFirst = false, limit, leaseId } = query
-    const span = leaseId === undefined ? WHOLE : await this.#spanOf(bucket, leaseId)
-    if (span === null) return []
-    const [from, to] = rangeOf(start, span, newestFirst)
-    const walk: Walk = { bucket, newestFirst, from, to, wanted: 'events', ...partOf(query) }
-    const named = leaseId === undefined ? walk : { ...walk, leaseId }
+    const { newestFirst = false, limit, leaseId = '' } = query
+    const [from, to] = newestFirst
+      ? [start === '' ? '+' : `(${start}-0`, '-']
+      : [rowBefore(Number(start)), '+']
+    const walk = { bucket, newestFirst, to, wanted: 'events', leaseId, ...partOf(query) } as const
     const told: Told[] = []
     for (let next: string | null = from; next !== null && told.length < limit;) {
-      const page: WalkedPage = await this.walk({ ...named, from: next })
+      const page: WalkedPage = await this.walk({ ...walk, from: next })
       for (let at = 0; at + 2 < page.triples.length; at += 3) {
         const us = Number(page.triples[at + 1])
         const { event } = eventOf(String(page.triples[at + 2]))
@@ -250,14 +249,6 @@ export class RedisReader {
       next = page.next
     }
     return told.slice(0, limit)
-  }
-
-  /** Where the history of a lease begins and ends. Null: it has none. */
-  async #spanOf(bucket: number, leaseId: string): Promise<Span | null> {
-    const args = [leaseId]
-    const reply = await this.#namespace.run(SPAN_SCRIPT, args, { bucket, effect: READS })
-    const [first, last] = reply as readonly [number | null, number | null]
-    return first === null ? null : { first, last }
   }
 
   async end(): Promise<Position> {
@@ -296,13 +287,6 @@ interface Told {
   readonly event: LeaseEvent
 }
 
-interface Span {
-  readonly first: number
-  readonly last: number | null
-}
-
-const WHOLE: Span = { first: 0, last: null }
-
 function byPlace(a: Placed, b: Placed): number {
   if (a.isDelayed !== b.isDelayed) return a.isDelayed ? 1 : -1
   return a.place - b.place || a.bucket - b.bucket
@@ -326,17 +310,6 @@ function floorOf({ after }: EntryQuery, bucket: number): number {
 /** The first row in which a position behind this one may lie. */
 function rowBefore(place: number): string {
   return String(Math.max(0, place + 1 - EVENTS_PER_ROW))
-}
-
-function rangeOf(
-  start: string,
-  { first, last }: Span,
-  newestFirst: boolean,
-): readonly [string, string] {
-  const begin = rowBefore(first - 1)
-  const end = last === null ? null : `${last}-0`
-  if (!newestFirst) return [rowBefore(Math.max(Number(start), first - 1)), end ?? '+']
-  return [start === '' ? (end ?? '+') : `(${start}-0`, begin]
 }
 
 function isPast(us: number, start: string, newestFirst: boolean): boolean {

@@ -62,14 +62,15 @@ type EntryFields = readonly [
   domain?: string,
 ]
 
-export interface EntryText {
+/** A text, and the fence that stands before it; of a live entry also the end of its deadline. */
+export interface RecordText {
   readonly fence: number
-  readonly untilUs: number
+  readonly untilUs?: string
   readonly text: string
 }
 
 /** Of a live entry. */
-export function entryText(entry: Entry): EntryText {
+export function entryText(entry: Entry): RecordText {
   const { state, resource, holder, session, extent, fence, liveUntil, body } = encodeEntry(
     entry,
     CLOCK_DOMAIN,
@@ -81,7 +82,7 @@ export function entryText(entry: Entry): EntryText {
   const usual: EntryFields = [state, resource, holder, session, renamed(body, LETTERS)]
   const isUsual = extent === 'exact' && domain === CLOCK_DOMAIN
   const fields = isUsual ? usual : [...usual, extent, domain]
-  return { fence, untilUs: us, text: JSON.stringify(fields) }
+  return { fence, untilUs: String(us), text: JSON.stringify(fields) }
 }
 
 /** An entry as the server keeps it. */
@@ -118,11 +119,6 @@ type EventFields = readonly [
   body: RecordBody,
 ]
 
-export interface EventText {
-  readonly fence: number
-  readonly text: string
-}
-
 const TYPE_PREFIX = 'lease.'
 
 /** The word for a type in marks and events. */
@@ -134,7 +130,7 @@ export function typeOf(word: string): LeaseEventType {
   return `${TYPE_PREFIX}${word}` as LeaseEventType
 }
 
-export function eventText(recorded: RecordedEvent): EventText {
+export function eventText(recorded: RecordedEvent): RecordText {
   const record = encodeEvent(recorded, CLOCK_DOMAIN, true)
   const { atMs, resource, holder, session, leaseId, fence } = record
   const requestId = record.requestId === leaseId ? true : record.requestId

@@ -1,11 +1,11 @@
 /**
  * The scripts besides the one that commits: making a bucket, configuration, reading, retention. redis-layout.ts says what
- * is where. ARGV[1] is always the identity of the namespace. Each looks at a bounded number of things, so that nobody waits
- * long behind it.
+ * is where. ARGV[1] is always the identity of the namespace. Each looks at a bounded number of things, so that no other
+ * call waits long behind it.
  */
 import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
 import { PLACES } from './redis-commit-script.ts'
-import { DAY_MS, KNOW_STATE, LAYOUT_VERSION, scriptOf } from './redis-layout.ts'
+import { DAY_MS, EVENTS_PER_ROW, KNOW_STATE, LAYOUT_VERSION, scriptOf } from './redis-layout.ts'
 
 /** KEYS[1] is the key of the namespace's own facts. ARGV: layout, buckets, incarnation to begin with. Answers with those that hold. */
 export const MAKE_NAMESPACE_SCRIPT = `#!lua
@@ -130,8 +130,21 @@ return show(answer, ids)
 export const WALK_SCRIPT: string = scriptOf(
   'reads',
   `${KNOW_STATE}
-local rows = call(ARGV[2], P .. 'ledger', ARGV[3], ARGV[4], 'COUNT', ARGV[5])
-local wanted, leaseId, part = ARGV[6], ARGV[7], ARGV[8]
+local from, to, wanted, leaseId, part = ARGV[3], ARGV[4], ARGV[6], ARGV[7], ARGV[8]
+if leaseId ~= '' then
+  -- Nothing of a lease lies before the row of its first event, or behind that of its end.
+  local first, ended = firstOf(leaseId), knownOf(leaseId).ended
+  if not first then return { '' } end
+  first = int(math.max(0, first + 1 - ${EVENTS_PER_ROW}))
+  if ARGV[2] == 'XRANGE' then
+    if tonumber(match(from, '%d+') or 0) < tonumber(first) then from = first end
+    if ended then to = int(ended) .. '-0' end
+  else
+    to = first
+    if ended and from == '+' then from = int(ended) .. '-0' end
+  end
+end
+local rows = call(ARGV[2], P .. 'ledger', from, to, 'COUNT', ARGV[5])
 local answer, ids, found = { #rows == tonumber(ARGV[5]) and rows[#rows][1] or '' }, {}, {}
 local function note(row, distance, text)
   local id = match(text, '^%S+')
@@ -169,14 +182,6 @@ for _, event in ipairs(found) do
   end
 end
 return answer
-`,
-)
-
-/** Between which positions the ledger tells of a lease. ARGV: its id. Answers with the first, and the last if it has ended. */
-export const SPAN_SCRIPT: string = scriptOf(
-  'reads',
-  `${KNOW_STATE}
-return { firstOf(ARGV[2]) or false, knownOf(ARGV[2]).ended or false }
 `,
 )
 
