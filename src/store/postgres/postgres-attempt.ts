@@ -49,7 +49,7 @@ export interface CallContext {
 
 /**
  * Attempts that may share a call, in their order: of two that depend on each other the later one goes into the next call.
- * A store sends none that do; whoever makes attempts by hand may.
+ * A store sends none that do; a test that makes attempts by hand may.
  */
 export function independentGroups(attempts: readonly Attempt[]): readonly (readonly Attempt[])[] {
   if (attempts.length === 1) return [attempts]
@@ -157,7 +157,7 @@ class CallRows {
     for (const place of places) {
       const { realm, readSet, own } = place
       const isOfRealm = dependsOnRealm(place)
-      // A look that writes nothing waits for nobody.
+      // An attempt that writes nothing waits for no lock.
       if (isOfRealm && (writes.length > 0 || places.length > 1)) this.realms.add(realm)
       if (epochs.length > 0) this.realms.add(realm)
       if (!isOfRealm && own > 0 && writes.length > 0) this.ids.add(readSet.leaseId)

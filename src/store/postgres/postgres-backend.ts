@@ -82,7 +82,7 @@ const SETTINGS = `SELECT to_jsonb(c) FROM tenure.config AS c WHERE namespace = $
 /** A transient error means that two calls met; met so often, something else is the matter. */
 const TRIES_MAX = 10
 
-/** While somebody follows, appenders tell so; the mark that says so is renewed in time. */
+/** While a process follows the ledger, appenders notify it; the mark that says so is renewed in time. */
 const WATCH_MARK_MS = 30_000
 /** Followers look by themselves, in case a notification was lost or came before what it told of could be read. */
 const FOLLOW_POLL_MS = 250
@@ -119,7 +119,7 @@ export class PostgresBackend implements Backend {
 
   async attempt(group: Group): Promise<GroupReply> {
     const reply = await this.#attemptBy((make) => {
-      return this.#insisting(() => this.#options.caller.call(make()))
+      return this.#retrying(() => this.#options.caller.call(make()))
     }, group)
     if (reply.settingsRevision === group.settingsRevision) return reply
     return { ...reply, settings: await this.settings() }
@@ -127,7 +127,7 @@ export class PostgresBackend implements Backend {
 
   /** The functions lock the rows of the realms that they look at, whether or not they find what was expected there. */
   async holding<Result>(work: (attempt: Backend['attempt']) => Promise<Result>): Promise<Result> {
-    return this.#insisting(() => {
+    return this.#retrying(() => {
       return this.#options.caller.transaction((send) => {
         return work((group) => this.#attemptBy((make) => send(make()), group))
       })
@@ -351,10 +351,10 @@ export class PostgresBackend implements Backend {
   }
 
   #call(statement: Statement): Promise<readonly PostgresRow[]> {
-    return this.#insisting(() => this.#options.caller.call(statement))
+    return this.#retrying(() => this.#options.caller.call(statement))
   }
 
-  async #insisting<Result>(call: () => Promise<Result>): Promise<Result> {
+  async #retrying<Result>(call: () => Promise<Result>): Promise<Result> {
     this.#refuseIfClosed()
     for (let tries = 1; ; tries += 1) {
       try {

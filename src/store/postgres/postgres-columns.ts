@@ -141,7 +141,7 @@ export function recordedOf(row: EventRow): RecordedEvent {
   )
 }
 
-/** What has ended is claimed by nobody; its version stands for both numbers. */
+/** What has ended claims nothing; its version stands for both numbers. */
 export function endedKept(row: EventRow): VersionedEntry {
   const { version } = row
   return { entry: endedEntry(row), version: version ?? 0, claim: version ?? 0 }

@@ -98,3 +98,46 @@ function convertEvent(event: string, ended: string | null): object {
   }
   return { seq, namespace, ...eventRow(recorded, left?.version ?? null) }
 }
+
+/**
+ * From here on processes of earlier versions write nothing: their functions find no table \`leases\`. Whoever was granted a
+ * right on the old tables has it on the new ones.
+ */
+export function takeAwayOldLayout(newLayout: string): string {
+  return `
+ALTER TABLE tenure.leases RENAME TO old_leases;
+ALTER TABLE tenure.ledger RENAME TO old_ledger;
+ALTER TABLE tenure.namespaces ALTER number DROP IDENTITY, ALTER number TYPE integer,
+  ADD pruned_at bigint, ADD pruned_believed bigint;
+ALTER TABLE tenure.realms ALTER namespace TYPE integer;
+ALTER TABLE tenure.requests ALTER namespace TYPE integer;
+ALTER TABLE tenure.config ALTER namespace TYPE integer;
+${newLayout}
+DO $$
+DECLARE
+  given record;
+BEGIN
+  FOR given IN SELECT CASE c.relname WHEN 'old_leases' THEN 'live_leases' ELSE 'ledger' END AS name,
+      a.privilege_type, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS grantee
+    FROM pg_class AS c, aclexplode(c.relacl) AS a
+    WHERE c.oid IN ('tenure.old_leases'::regclass, 'tenure.old_ledger'::regclass)
+  LOOP
+    EXECUTE format('GRANT %s ON tenure.%I TO %s', given.privilege_type, given.name, given.grantee);
+  END LOOP;
+END $$;`
+}
+
+/** The functions of earlier versions, which are of no use to anybody, and the converted tables. Types stay. */
+export const REMOVE_OLD_LAYOUT = `
+DO $$
+DECLARE
+  removed text;
+BEGIN
+  FOR removed IN SELECT p.oid::regprocedure FROM pg_proc AS p
+    WHERE p.pronamespace = 'tenure'::regnamespace AND p.proname !~ '_v[0-9]+$'
+      AND p.proname NOT IN ('config_changed', 'announce', 'ledger_end')
+  LOOP
+    EXECUTE 'DROP FUNCTION ' || removed;
+  END LOOP;
+END $$;
+DROP TABLE tenure.old_leases, tenure.old_ledger;`

@@ -49,7 +49,7 @@ BEGIN
     SELECT id FROM tenure.requests WHERE keep_until < p_now_ms AND namespace = p_namespace
     LIMIT batch);
   GET DIAGNOSTICS marks = ROW_COUNT;
-  -- Old renewals and advances say nothing once a later one is kept, and nobody can repeat the request any more.
+  -- Old renewals and advances say nothing once a later one is kept, and no client can repeat the request any more.
   DELETE FROM tenure.ledger WHERE seq IN (
     SELECT old.seq FROM tenure.ledger AS old
     WHERE old.seq < young AND old.namespace = p_namespace AND old.at_ms < ended_before
@@ -86,7 +86,7 @@ BEGIN
   SELECT array_agg(realm) INTO idle FROM (
     SELECT realm FROM tenure.realms WHERE realm = ANY (idle) AND namespace = p_namespace
       AND last_us < used_before_ms * 1000 ORDER BY realm FOR UPDATE SKIP LOCKED) AS candidates;
-  -- A statement of its own, because only now nobody can file anything there.
+  -- A statement of its own, because only now no call can file anything there.
   SELECT array_agg(r.realm), max(r.last_fence) INTO idle, highest FROM tenure.realms AS r
     WHERE r.namespace = p_namespace AND r.realm = ANY (idle)
       AND NOT EXISTS (SELECT 1 FROM tenure.live_leases AS l

@@ -4,7 +4,7 @@ import { refusalOf, refusalRow, type CountedRefusal, type RefusalRow } from '../
 import type { PostgresRow, Statement } from '../../drivers/postgres-driver.ts'
 import type { RefusalQuery } from '../../store-port/store.ts'
 
-/** Whoever may write to the ledger may count refusals. */
+/** A role that may write to the ledger may count refusals. */
 export const REFUSALS_TABLE = `
 CREATE TABLE tenure.refusals (
   namespace integer NOT NULL,

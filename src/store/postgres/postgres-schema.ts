@@ -2,14 +2,19 @@
  * The schema `tenure`, made by the first process that opens the store and brought up to date by migrations. Every
  * table knows its namespace by number. What is compared or ordered by bytes has the collation "C".
  *
- * The number of a namespace is random: after a restore of an older database nobody is given a number that a process still
+ * The number of a namespace is random: after a restore of an older database no namespace is given a number that a process still
  * uses for another namespace.
  */
 import { LeaseError } from '../../core/errors.ts'
 import type { PostgresConnection } from '../../drivers/postgres-driver.ts'
 import { isLockTimeout } from '../../drivers/postgres-errors.ts'
 import { OWN_ID } from './postgres-columns.ts'
-import { convertBatch, refuseWhileHeld } from './postgres-conversion.ts'
+import {
+  convertBatch,
+  REMOVE_OLD_LAYOUT,
+  refuseWhileHeld,
+  takeAwayOldLayout,
+} from './postgres-conversion.ts'
 import { ATTEMPT_FUNCTIONS } from './postgres-functions.ts'
 import { PRUNE_FUNCTIONS } from './postgres-prune-functions.ts'
 import { REFUSALS_TABLE } from './postgres-refusals.ts'
@@ -137,48 +142,6 @@ CREATE TABLE IF NOT EXISTS tenure.migrations (
   applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );`
 
-/**
- * From here on processes of earlier versions write nothing: their functions find no table \`leases\`. Whoever was granted a
- * right on the old tables has it on the new ones.
- */
-const TAKE_AWAY_OLD_LAYOUT = `
-ALTER TABLE tenure.leases RENAME TO old_leases;
-ALTER TABLE tenure.ledger RENAME TO old_ledger;
-ALTER TABLE tenure.namespaces ALTER number DROP IDENTITY, ALTER number TYPE integer,
-  ADD pruned_at bigint, ADD pruned_believed bigint;
-ALTER TABLE tenure.realms ALTER namespace TYPE integer;
-ALTER TABLE tenure.requests ALTER namespace TYPE integer;
-ALTER TABLE tenure.config ALTER namespace TYPE integer;
-${LIVE_LEASES}
-${LEDGER}
-DO $$
-DECLARE
-  given record;
-BEGIN
-  FOR given IN SELECT CASE c.relname WHEN 'old_leases' THEN 'live_leases' ELSE 'ledger' END AS name,
-      a.privilege_type, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS grantee
-    FROM pg_class AS c, aclexplode(c.relacl) AS a
-    WHERE c.oid IN ('tenure.old_leases'::regclass, 'tenure.old_ledger'::regclass)
-  LOOP
-    EXECUTE format('GRANT %s ON tenure.%I TO %s', given.privilege_type, given.name, given.grantee);
-  END LOOP;
-END $$;`
-
-/** The functions of earlier versions, which are of no use to anybody, and the converted tables. Types stay. */
-const REMOVE_OLD_LAYOUT = `
-DO $$
-DECLARE
-  removed text;
-BEGIN
-  FOR removed IN SELECT p.oid::regprocedure FROM pg_proc AS p
-    WHERE p.pronamespace = 'tenure'::regnamespace AND p.proname !~ '_v[0-9]+$'
-      AND p.proname NOT IN ('config_changed', 'announce', 'ledger_end')
-  LOOP
-    EXECUTE 'DROP FUNCTION ' || removed;
-  END LOOP;
-END $$;
-DROP TABLE tenure.old_leases, tenure.old_ledger;`
-
 /** The tables are of version 9; when the rows are as well they are of version 10. Version 11 has the table of refusals. */
 const VERSION_OF_TABLES = 9
 const VERSION_OF_ROWS = 10
@@ -188,8 +151,8 @@ export const SCHEMA_VERSION = 11
 const MIGRATION_LOCK = '0x74656e757265'
 
 /**
- * A step may take long: a large table, many rows. But it waits for a table no longer than this, because everybody else
- * waits behind it; then it tries again.
+ * A step may take long: a large table, many rows. But it waits for a table no longer than this, because all other calls
+ * wait behind it; then it tries again.
  */
 const STEP = `BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '500ms'`
 const LOCK_TRIES_MAX = 120
@@ -233,7 +196,7 @@ async function step(
     await noteVersion(connection, SCHEMA_VERSION, 'live leases, ledger and refusals')
   } else if (found < VERSION_OF_TABLES) {
     if (!isForced) await refuseWhileHeld(connection, url)
-    await connection.run([TAKE_AWAY_OLD_LAYOUT, FUNCTIONS].join('\n'))
+    await connection.run(takeAwayOldLayout([LIVE_LEASES, LEDGER, FUNCTIONS].join('\n')))
     await noteVersion(connection, VERSION_OF_TABLES, 'live leases and ledger: tables')
   } else if (found === VERSION_OF_TABLES && !(await convertBatch(connection))) {
     await connection.run(REMOVE_OLD_LAYOUT)

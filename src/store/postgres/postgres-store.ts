@@ -22,7 +22,7 @@ import { isCurrent, migrate, numberOf } from './postgres-schema.ts'
 export interface PostgresStoreOptions {
   /** `postgres://user:password@host:port/database`; either this or a pool. */
   readonly url?: string
-  /** A `Pool` of `pg`. It stays the caller's to close. Whoever listens has a connection beside it, made from its options. */
+  /** A `Pool` of `pg`. It stays the caller's to close. A store that listens has a connection beside it, made from its options. */
   readonly pool?: PostgresPool
   readonly namespace?: string
   /** How long a call waits for a connection. Default 5 s. */

@@ -2,7 +2,7 @@
  * Keeps realms in one SQLite file, for any number of processes on one host.
  *
  * Every decision is made inside a write transaction (`BEGIN IMMEDIATE`), so none ever misses. What is in flight in a
- * process at the same moment shares one transaction and one sync to disk; a lone caller waits for nobody. A database
+ * process at the same moment shares one transaction and one sync to disk; a lone caller waits for no other. A database
  * that another process is writing to is tried again asynchronously: the event loop never waits for it.
  */
 import fs from 'node:fs'
@@ -11,19 +11,12 @@ import type { Commit } from '../../core/commit.ts'
 import { closedError, isLeaseError, LeaseError } from '../../core/errors.ts'
 import type { ReadSet, Wake } from '../../core/realm.ts'
 import type { CountedRefusal } from '../../core/refusal.ts'
-import type { SettingRow } from '../../core/settings.ts'
 import { report } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import type {
   Decide,
-  EntryQuery,
-  Found,
-  HistoryQuery,
-  LedgerEntry,
-  Position,
   Pruned,
   PrunePolicy,
-  RefusalQuery,
   SettingChange,
   Store,
   StoreDescription,
@@ -129,31 +122,17 @@ export class SqliteStore implements Store {
     })
   }
 
-  find(query: EntryQuery): Promise<Found> {
-    return this.#questions.find(query)
-  }
-
-  history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
-    return this.#questions.history(query)
-  }
-
-  end(): Promise<Position> {
-    return this.#questions.end()
-  }
+  readonly find: Store['find'] = (query) => this.#questions.find(query)
+  readonly history: Store['history'] = (query) => this.#questions.history(query)
+  readonly end: Store['end'] = () => this.#questions.end()
+  readonly refusals: Store['refusals'] = (query) => this.#questions.refusals(query)
+  readonly settings: Store['settings'] = () => this.#questions.settings()
 
   countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
     return this.#enqueue(() => {
       writeRefusals(this.#state, refusals)
       this.#dirty = true
     })
-  }
-
-  refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
-    return this.#questions.refusals(query)
-  }
-
-  settings(): Promise<readonly SettingRow[]> {
-    return this.#questions.settings()
   }
 
   configure(change: SettingChange): Promise<void> {
@@ -263,7 +242,7 @@ export class SqliteStore implements Store {
     throw new LeaseError('STORE_UNAVAILABLE', message, { details: { store: url } })
   }
 
-  /** Nothing was read or written yet: those who have waited long enough are told so, the rest try again. */
+  /** Nothing was read or written yet: calls that have waited long enough fail, the rest try again. */
   #waitForOthers(): void {
     const nowMs = this.#runtime.monotonicMs()
     const tired = this.#queue.filter((job) => nowMs - job.sinceMs > this.#connection.busyMs)
