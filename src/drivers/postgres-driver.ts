@@ -1,5 +1,5 @@
 /**
- * The part of `pg` that is used, typed by its shape so that it is a dependency of nobody but those who open a `postgres:`
+ * The part of `pg` that is used, typed by its shape so that it is a dependency only of programs that open a `postgres:`
  * store; the loading of it; and calls over a pool, the program's or our own.
  *
  * Every call ends in bounded time. What fails before a statement was sent certainly changed nothing. What fails after
@@ -62,7 +62,7 @@ export async function loadPostgres(): Promise<PostgresDriver> {
   }
 }
 
-/** Whatever else a program passes in fails much later, and sometimes where nobody can catch it. */
+/** Whatever else a program passes in fails much later, and sometimes where no caller can catch it. */
 export function requirePool(pool: unknown): PostgresPool {
   const get = (name: string): unknown => {
     return typeof pool === 'object' && pool !== null ? Reflect.get(pool, name) : undefined
@@ -80,13 +80,13 @@ export interface LoneClient extends PostgresClient {
   end(): Promise<void>
 }
 
-/** What a pool of `pg` makes its connections from and tells nobody's types. */
+/** What a pool of `pg` makes its connections from and leaves out of its types. */
 interface PoolInside {
   readonly Client?: new (options: object) => LoneClient
   readonly options?: object
 }
 
-/** Made as the pool makes its own: whoever ends the pool does not wait for it. */
+/** Made as the pool makes its own: a program that ends the pool does not wait for it. */
 async function connectBeside(pool: PostgresPool): Promise<LoneClient> {
   const { Client, options } = pool as unknown as PoolInside
   if (typeof Client !== 'function' || typeof options !== 'object') {
@@ -99,7 +99,7 @@ async function connectBeside(pool: PostgresPool): Promise<LoneClient> {
   return client
 }
 
-/** Whoever stops in the middle of a transaction must not keep others out for longer than this. */
+/** A process that stops in the middle of a transaction must not keep others out for longer than this. */
 const BEGIN = 'BEGIN; SET LOCAL idle_in_transaction_session_timeout = 2000'
 
 const AS_TEXT = { getTypeParser: () => (text: string) => text }

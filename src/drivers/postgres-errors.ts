@@ -114,7 +114,7 @@ const AWAY = /^(08|53|57P|58)/
 
 /**
  * With an answer from PostgreSQL nothing was committed, and unless it says that the server is away, it is about the work:
- * a deferred constraint or trigger of what it wrote. Without an answer nobody knows.
+ * a deferred constraint or trigger of what it wrote. Without an answer it is unknown.
  */
 export function commitError(cause: unknown): unknown {
   if (isOwnMistake(cause)) return cause

@@ -212,7 +212,7 @@ interface IoredisModule {
   readonly Cluster: new (nodes: readonly object[], options: object) => IoredisClient
 }
 
-/** Loaded when it is asked for: whoever uses another store, or a client of their own, need not have it. */
+/** Loaded when it is asked for: a program with another store, or a client of its own, need not have it. */
 async function loadIoredis(needed: string): Promise<IoredisModule> {
   try {
     return (await import('ioredis')) as unknown as IoredisModule

@@ -118,7 +118,7 @@ function ioredisDriver(client: IoredisClient): RedisDriver {
     },
     reconnect: () => client.disconnect(true),
     duplicate: () => {
-      // Whoever listens subscribes again by itself. When the driver does it and the connection is lost meanwhile, nobody
+      // A listener subscribes again by itself. When the driver does it and the connection is lost meanwhile, no caller
       // hears the rejection, which ends the process.
       const other = isCluster ? client.duplicate() : client.duplicate({ autoResubscribe: false })
       hearErrors(other)
@@ -192,7 +192,7 @@ export function letProcessEnd(client: IoredisClient): void {
   client.on('connect', () => void client.stream?.unref?.())
 }
 
-/** An error event that nobody listens to ends the process. The driver goes on trying to connect, so it comes often. */
+/** An error event without a listener ends the process. The driver goes on trying to connect, so it comes often. */
 export function hearErrors(client: Pick<IoredisClient, 'on'>): void {
   const fault = new RepeatedFault('store/redis/connection', systemRuntime)
   client.on('error', (error: unknown) => fault.failed(withoutCommand(error)))
@@ -217,7 +217,7 @@ export class RedisCalls {
     this.#facts = facts
   }
 
-  /** The server's reply. An error that the server itself gave is thrown as it is, for whoever can do better. */
+  /** The server's reply. An error that the server itself gave is thrown as it is, for the caller to judge. */
   send(args: readonly Argument[], effect: CommandEffect): Promise<unknown> {
     const { url, callMs, runtime } = this.#facts
     return new Promise((resolve, reject) => {
@@ -294,7 +294,7 @@ export async function runScript(command: RedisCommand, call: ScriptCall): Promis
 const hashes = new Map<string, string>()
 const HASHES_MAX = 1_000
 
-/** Whoever makes up scripts as it goes must not fill the memory with their hashes. */
+/** A program that makes up scripts as it goes must not fill the memory with their hashes. */
 function sha1(script: string): string {
   const known = hashes.get(script)
   if (known !== undefined) return known

@@ -61,7 +61,7 @@ export function redisError(error: unknown, { url, effect }: ErrorFacts): Error {
   return new LeaseError('STORE_OUTCOME_UNKNOWN', message, { cause, details })
 }
 
-/** What the server answered is nothing that Tenure says: its data were changed by somebody else, or damaged. */
+/** What the server answered is nothing that Tenure says: its data were changed by another program, or damaged. */
 export function notUnderstood(cause: unknown, { url, effect }: ErrorFacts): LeaseError {
   const said = cause instanceof Error ? cause.message : String(cause)
   const code = effect === 'writes' ? 'STORE_OUTCOME_UNKNOWN' : 'STORE_UNAVAILABLE'

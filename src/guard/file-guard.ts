@@ -4,12 +4,12 @@
  *
  *  1. The mark is raised and committed. Should the process die now, the file is old and the mark is new: safe.
  *  2. In a second transaction the fence is checked again, the new content is written beside the file and renamed into
- *     place while the lock is held, so that nobody with a higher fence can come between check and rename. The draft has
+ *     place while the lock is held, so that no holder with a higher fence can come between check and rename. The draft has
  *     one name: what a process left that died here, the next one replaces.
  *
  * One transaction would not do: dying after the rename and before COMMIT would leave new content under an old mark.
  *
- * A file is known by the path that its symbolic links lead to. So whoever comes by another way meets the same mark, and
+ * A file is known by the path that its symbolic links lead to. So a writer that comes by another way meets the same mark, and
  * a link cannot lead out of what the lease covers.
  *
  * Names that Unicode takes for the same (é, or e and an accent) are one resource and have one mark, but may be two files:
@@ -156,7 +156,7 @@ function replace(file: string, content: string | Uint8Array): void {
   try {
     fs.rmSync(draft, { recursive: true, force: true })
     writeDurably(draft, content, modeOf(file))
-    // Somebody may have put a link in the way since the name was read.
+    // Another program may have put a link in the way since the name was read.
     if (follow('path', file) !== file) throw movedError(file)
     fs.renameSync(draft, file)
   } catch (error) {

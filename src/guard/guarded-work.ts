@@ -14,7 +14,7 @@ export function requireSynchronous(work: unknown): void {
   }
 }
 
-/** A promise that came all the same is refused, and when it fails later it is reported: nobody else hears of it. */
+/** A promise that came all the same is refused, and when it fails later it is reported: no caller hears of it. */
 export function requireResult<Result>(result: Result): Result {
   if (!isThenable(result)) return result
   Promise.resolve(result).catch(reportTo('guard/refused-work'))

@@ -5,13 +5,13 @@
  * A mark is the highest fence that was seen. Each resource has up to three places for one:
  *
  *  - `own`: acts on the resource itself.
- *  - `subtree`: acts under leases that cover everything below the resource. Whoever acts below looks here, too: a lease
+ *  - `subtree`: acts under leases that cover everything below the resource. An act below looks here, too: a lease
  *    of the whole directory that came later has ended every lease below.
  *  - `below`: acts anywhere below the resource. Only an act on the whole subtree looks here.
  *
  * Each place has two marks. An exclusive act needs a fence at least as high as both, and raises the exclusive one. A
  * shared act, or one of several slots, needs one at least as high as the exclusive mark, and raises the shared one:
- * those who share do not order each other's writes.
+ * holders that share do not order each other's writes.
  */
 import { LeaseError } from '../core/errors.ts'
 import { ancestorsOf, isTree, type Resource } from '../core/resource.ts'
@@ -44,7 +44,7 @@ export interface Measure extends MarkRef {
 export const NO_STAMP: Stamp = { fence: 0, leaseId: null }
 export const NO_MARK: Mark = { exclusive: NO_STAMP, shared: NO_STAMP }
 
-/** In one order for everybody, so that guards which lock rows never wait for each other in a cycle. */
+/** In one order for all guards, so that those which lock rows never wait for each other in a cycle. */
 export function measuresOf(act: Act): readonly Measure[] {
   const { resource, extent } = act.target
   const own: Measure = { resource, place: 'own', checked: true, raised: true }
@@ -66,7 +66,7 @@ function compareMarks(a: MarkRef, b: MarkRef): number {
   return markKey(a) < markKey(b) ? -1 : 1
 }
 
-/** A place has no space in its name, and so the key of a mark is nobody else's. */
+/** A place has no space in its name, and so no two marks have one key. */
 export function markKey({ resource, place }: MarkRef): string {
   return `${place} ${resource}`
 }

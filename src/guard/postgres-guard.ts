@@ -29,7 +29,7 @@ const WANTED = 'SELECT * FROM unnest($1::text[], $2::text[]) AS wanted (resource
 const READ = `SELECT marks.* FROM ${MARK_TABLE} AS marks JOIN (${WANTED}) AS wanted
   ON marks.resource = wanted.resource AND marks.place = wanted.place`
 const SHARE = `${READ} ORDER BY marks.place, marks.resource FOR SHARE OF marks`
-/** Locks every mark, those that are not there yet included, in the order in which everybody locks them. */
+/** Locks every mark, those that are not there yet included, in the order in which all guards lock them. */
 const LOCK = `INSERT INTO ${MARK_TABLE} AS marks (resource, place)
   SELECT * FROM (${WANTED}) AS wanted ORDER BY place COLLATE "C", resource COLLATE "C"
   ON CONFLICT (place, resource) DO UPDATE SET place = marks.place RETURNING *`
@@ -78,7 +78,7 @@ async function pass(client: PostgresClientLike, act: Act): Promise<void> {
   const wanted = [measures.map(({ resource }) => resource), measures.map(({ place }) => place)]
   const judged = async (sql: string): Promise<Judgement> =>
     judge(act, await read(client, sql, wanted))
-  // Only a guess at which locks are needed: marks never go back, so whoever needs no raise now needs none later.
+  // Only a guess at which locks are needed: marks never go back, so an act that needs no raise now needs none later.
   const guess = accepted(await judged(READ))
   const { raises } = accepted(await judged(guess.raises.size === 0 ? SHARE : LOCK))
   for (const [key, mark] of raises) await read(client, RAISE, valuesOf(key, mark))

@@ -1,5 +1,5 @@
 /**
- * A transaction on PostgreSQL for whoever has a pool or a client: of its own on a connection of the pool, of its own
+ * A transaction on PostgreSQL for a caller that has a pool or a client: of its own on a connection of the pool, of its own
  * on a client that has none open, or a savepoint in the one that the client has open.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
@@ -65,7 +65,7 @@ async function onPool<Client extends PostgresClientLike, Result>(
       return carryOut({ client, source: pool, joined, onEnded }, work)
     })
   } finally {
-    // A connection on which something failed may still be in the transaction, and nobody else should get it so.
+    // A connection on which something failed may still be in the transaction, and no other caller should get it so.
     client.release(broken)
   }
 }
@@ -109,12 +109,12 @@ function openTransactionOn(source: object): OpenTransaction | null {
 
 /**
  * A client has one transaction at a time: of two writes at once, the second would find itself in the transaction of the
- * first, and be committed or undone with it. So they take turns. Whoever is called from within a transaction takes its
+ * first, and be committed or undone with it. So they take turns. A call from within a transaction takes its
  * turn among those within, and does not wait for the one it is part of.
  */
 function inTurn<Result>(turns: Turns, run: () => Promise<Result>): Promise<Result> {
   const turn = turns.last.then(run)
-  // The caller hears of a failure; whoever is next only waits for the end.
+  // The caller hears of a failure; the next only waits for the end.
   turns.last = turn.then(ended, ended)
   return turn
 }
@@ -214,7 +214,7 @@ function abortedError(): LeaseError {
   return new LeaseError('INVALID_INPUT', message, { details: { field: 'work' } })
 }
 
-/** False when nobody knows whether it was: the connection is of no more use. */
+/** False when that is unknown: the connection is of no more use. */
 async function undo(client: PostgresClientLike, joined: boolean): Promise<boolean> {
   try {
     await client.query(joined ? 'ROLLBACK TO SAVEPOINT tenure_guard' : 'ROLLBACK')

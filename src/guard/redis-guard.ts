@@ -191,7 +191,7 @@ for i = 2 * (count + raised) + 4, #ARGV do args[#args + 1] = ARGV[i] end
 return {1, work(keys, args)}`
 }
 
-/** `exclusive fence, exclusive lease, shared fence, shared lease`, with `-` for nobody. */
+/** `exclusive fence, exclusive lease, shared fence, shared lease`, with `-` for none. */
 function writeMark({ exclusive, shared }: Mark): string {
   const stamps = [exclusive, shared].map(({ fence, leaseId }) => `${fence} ${leaseId ?? '-'}`)
   return stamps.join(' ')

@@ -1,6 +1,6 @@
 /**
  * Where the live entries are. A flat resource is a key; the resources of a tree hang in a tree of their path segments,
- * so that whoever touches a reach is found on the way down to it and, for a subtree, below it: the cost is its depth
+ * so that what touches a reach is found on the way down to it and, for a subtree, below it: the cost is its depth
  * and what it finds, however many live entries there are elsewhere.
  */
 import type { LeaseId } from '../core/lease.ts'
@@ -80,13 +80,13 @@ export class LiveIndex {
 
   /** All entries at the reach, above it, and, for a subtree, below it; some of those above may not reach down to it. */
   near(reach: Reach): Iterable<LeaseId> {
-    if (!isTree(reach.resource)) return this.#flat.get(reach.resource) ?? NOBODY
+    if (!isTree(reach.resource)) return this.#flat.get(reach.resource) ?? NO_IDS
     const root = this.#trees.get(realmOf(reach.resource))
-    return root === undefined ? NOBODY : nearIn(root, reach)
+    return root === undefined ? NO_IDS : nearIn(root, reach)
   }
 }
 
-const NOBODY: readonly LeaseId[] = []
+const NO_IDS: readonly LeaseId[] = []
 /** Stands where the last of a resource was: taking that one out of its set would leave a table behind each time. */
 const EMPTIED: Set<LeaseId> = new Set()
 

@@ -90,12 +90,12 @@ function isRenewal({ changes }: Commit): boolean {
   return changes.length === 1 && changes[0]?.renewal === true
 }
 
-/** The claim behind which a ticket goes; null if the decision is another one, or nobody is known to wait there. */
+/** The claim behind which a ticket goes; null if the decision is another one, or no ticket is known to wait there. */
 function claimAhead(commit: Commit, view: CachedView, mayGoBehind: boolean): SeenClaim | null {
   const { readSet, ticketCount, records } = view
   if (!mayGoBehind && records.size < CROWD_MIN) return null
   if (readSet.depth !== 'claims' || isTree(readSet.resource)) return null
-  // While nobody has come after the youngest, there are no more tickets than were seen there.
+  // While no ticket was filed after the youngest, there are no more tickets than were seen there.
   if (view.isDoubtful || Math.max(ticketCount, records.size) >= TICKETS_PER_REALM_MAX) return null
   const ahead = ticketAhead(
     commit,

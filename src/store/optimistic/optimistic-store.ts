@@ -3,7 +3,7 @@
  * if all of that holds, else says what is there, and the store decides again. So an uncontended command is one round trip,
  * and the rules stay in the core.
  *
- * All that is in flight in a process shares calls; a lone caller waits for nobody. Decisions that depend on each other
+ * All that is in flight in a process shares calls; a lone caller waits for no other. Decisions that depend on each other
  * go one after the other, and no request overtakes an earlier one for the same.
  */
 import { afterTurn, queueMicrotask } from '../../runtime/system-runtime.ts'

@@ -27,7 +27,7 @@ const HEADER_BYTES = 100
 const INTERIOR_PAGE = 0x05
 const LEAF_PAGE = 0x0d
 
-/** A schema is listed on a few pages at the front; whoever has more of them has tables of another program. */
+/** A schema is listed on a few pages at the front; a file with more of them has tables of another program. */
 const SCHEMA_PAGES_MAX = 64
 
 /** The header of a WAL; one that is no longer holds nothing. */

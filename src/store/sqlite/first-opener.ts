@@ -3,8 +3,8 @@
  * database, and shared by those that open it while another has it open. Elsewhere the tick source knows better.
  *
  * The openers are rows of the database, read and written in one write transaction, so two processes cannot both be the
- * first. When none of them is alive, nobody can be sure that the monotonic clock is still the same one, so the domain
- * is a new one. Its name has no boot, and therefore proves nothing about the fate of those who used another.
+ * first. When none of them is alive, no process can be sure that the monotonic clock is still the same one, so the domain
+ * is a new one. Its name has no boot, and therefore proves nothing about processes that used another.
  */
 import { isProcessAlive, ownProcessId } from '../../runtime/processes.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'

@@ -182,7 +182,7 @@ export const EVENT_COLUMNS =
 export const INSERT_EVENT: string = `INSERT INTO lease_history
   (${EVENT_COLUMNS}, lease_number, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-/** The seed's words, where a refused request is a failed one to whoever reads. */
+/** The seed's words, where a refused request is a failed one. */
 export function wordOf(type: LeaseEventType): string {
   return type === 'lease.denied' ? 'failed' : eventWord(type)
 }

@@ -134,7 +134,7 @@ function prepareDirectory(databasePath: string): void {
   }
 }
 
-/** SQLite would let nobody but its maker write it. What SQLite makes beside it has the mode of the file. */
+/** SQLite would let no user but its maker write it. What SQLite makes beside it has the mode of the file. */
 function makeFile(file: string): void {
   if (fs.existsSync(file)) return
   try {

@@ -17,7 +17,7 @@ export interface SqliteListenersOptions {
   readonly runtime: Runtime
 }
 
-/** Hardly ever needed, except by followers that nobody can call because no file can be made or watched. */
+/** Hardly ever needed, except by followers that cannot be called because no file can be made or watched. */
 const POLL_MS = 500
 const DEAF_POLL_MS = 50
 const LISTEN_RETRY_MS_MAX = 30_000

@@ -1,6 +1,6 @@
 /**
  * The half of a SQLite store that only looks: each question is answered from one snapshot, and WAL readers wait for
- * nobody. It stands apart so that whoever only asks need not load, nor prepare, what writes.
+ * no writer. It stands apart so that a command which only asks need not load, nor prepare, what writes.
  */
 import { closedError } from '../../core/errors.ts'
 import { isLiveState } from '../../core/lease.ts'
@@ -106,7 +106,7 @@ export class SqliteQuestions implements StoreQuestions {
     this.#refusing = true
   }
 
-  /** For whoever shares the database and closes it: from now on nobody reads. */
+  /** For a store that shares the database and closes it: from now on no question is answered. */
   refuse(): void {
     this.#refusing = true
   }

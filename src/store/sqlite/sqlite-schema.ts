@@ -40,7 +40,7 @@ export function isPlainlyOurs(file: string): boolean {
       fs.closeSync(handle)
     }
   } catch {
-    // No fault: whoever gets no header here reads the file again, and says what is wrong with it.
+    // No fault: a caller that gets no header here reads the file again, and says what is wrong with it.
     return false
   }
 }

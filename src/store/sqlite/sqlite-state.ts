@@ -183,7 +183,7 @@ export class SqliteState implements RowNames {
   }
 }
 
-/** Rows that state a default which nobody has set, and rows of keys that this version does not know, say nothing. */
+/** Rows that state a default which no user has set, and rows of keys that this version does not know, say nothing. */
 function settingOf(row: SqliteRow): readonly SettingRow[] {
   const [name, value, scopeText, resourceId] = row as readonly (string | null)[]
   const isUntouched = row[4] === 1

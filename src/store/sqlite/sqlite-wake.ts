@@ -1,10 +1,10 @@
 /**
- * Wakes waiters and watchers of other processes: each waiting session has a file beside the database, and all who follow
- * the ledger have one together. A process that commits something that concerns them touches the file after COMMIT has
+ * Wakes waiters and watchers of other processes: each waiting session has a file beside the database, and all followers
+ * of the ledger have one together. A process that commits something that concerns them touches the file after COMMIT has
  * returned. (Watching the WAL instead does not work: its last write comes before the commit is visible.)
  *
  * A wake-up that is lost costs time, not safety: the waiter's keep-alive and the poll of `data_version` make up for it. Files
- * come and go with those who listen, in whatever process, so that one is missing is no fault; anything else is reported.
+ * come and go with the listeners, in whatever process, so that one is missing is no fault; anything else is reported.
  */
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'
@@ -12,10 +12,10 @@ import path from 'node:path'
 import { RepeatedFault, report } from '../../runtime/diagnostics.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 
-/** A session that no client has: those who follow the ledger. */
+/** A session that no client has: all followers of the ledger. */
 export const FOLLOWERS = '(ledger)'
 
-/** A file that was not touched for this long belongs to a process that is gone: nobody waits longer than a day. */
+/** A file that was not touched for this long belongs to a process that is gone: no client waits longer than a day. */
 const STALE_MS = 2 * 86_400_000
 
 const UNIQUE_PATTERN = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
@@ -51,7 +51,7 @@ export class WakeFiles {
   }
 
   /**
-   * Starts to listen for touches of the session's file; creating it tells others that somebody listens. Where no file can
+   * Starts to listen for touches of the session's file; creating it tells others that a session listens. Where no file can
    * be made or watched the poll has to do until the caller tries again.
    */
   listen(session: string, onTouch: () => void): void {
@@ -93,7 +93,7 @@ export class WakeFiles {
   touch(session: string): void {
     const file = this.#fileOf(session)
     try {
-      // Nobody listens under this name, or not yet: the waiter's own keep-alive finds the change.
+      // No session listens under this name, or not yet: the waiter's own keep-alive finds the change.
       if (!fs.existsSync(file)) return
       const seconds = this.#runtime.wallMs() / 1000
       try {

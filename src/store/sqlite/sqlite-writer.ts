@@ -112,7 +112,7 @@ export class SqliteWriter {
     return this.#statements.run(DELETE_EVENTS, leaseNumberOf(idOf(key)), key)
   }
 
-  /** A global value has a row from the start. That somebody set it shows in its last change, also if it is the default. */
+  /** A global value has a row from the start. That a user set it shows in its last change, also if it is the default. */
   configure(change: SettingChange, wallMs: number): void {
     const { key, scope, resourceId } = change
     const definition = SETTING_TABLE[key]
