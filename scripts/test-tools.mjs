@@ -22,6 +22,7 @@ export const TEST_TOOLS = [
   { program: 'redis-server', debianPackage: 'redis-server', insteadOf: 'TENURE_TEST_REDIS_URL' },
   { program: 'initdb', debianPackage: 'postgresql', insteadOf: 'TENURE_TEST_POSTGRES_URL' },
   { program: 'postgres', debianPackage: 'postgresql', insteadOf: 'TENURE_TEST_POSTGRES_URL' },
+  { program: 'pg_basebackup', debianPackage: 'postgresql' },
   { program: 'pgbouncer', debianPackage: 'pgbouncer' },
   { program: 'promtool', debianPackage: 'prometheus' },
   { program: 'curl', debianPackage: 'curl' },

@@ -303,6 +303,7 @@ describe('the lockfiles', () => {
   const folders = [
     '',
     'bench/',
+    'campaign/mutation/',
     'test/coding-agents/',
     'test/node-22/',
     'test/node-24/',

@@ -102,8 +102,11 @@ function write(lease: Lease, id: number, resource: number): void {
     log.write(['write', nowUs(), id, taken.number])
   } catch (error) {
     // The guard is of this build, whatever the library is.
-    if (!(error instanceof Error && 'code' in error) || error.code !== 'STALE_FENCE') throw error
-    log.write(['write', nowUs(), id, null])
+    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+    if (code === 'STALE_FENCE') log.write(['write', nowUs(), id, null])
+    // The disk of the guarded data failed, too: nobody knows whether it was written.
+    else if (code.startsWith('SQLITE_')) log.write(['error', nowUs(), code])
+    else throw error
   }
 }
 

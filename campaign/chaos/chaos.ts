@@ -2,9 +2,11 @@
 import type { Part, Step } from '../part.ts'
 import { runChaos, type ChaosOptions } from './chaos-run.ts'
 import {
+  duplicatingStage,
   forgetfulRedisStage,
   httpStage,
   postgresStage,
+  redisAcrossLinkStage,
   redisStage,
   redisWithClockStage,
   sqliteStage,
@@ -68,6 +70,13 @@ export const chaos: Part = {
     }),
     step('http before redis: processes, server, network', {
       ...{ open: httpStage(redisStage), ...FOUR, troubles: [...PROCESSES, ...SERVERS, ...NETWORK] },
+    }),
+    step('http before sqlite: calls duplicated', {
+      ...{ open: duplicatingStage(sqliteStage), ...FOUR },
+      troubles: [troubles.DUPLICATED, KILLED, STOPPED, CUT, REPLY_LOST],
+    }),
+    step('redis: one-way partitions', {
+      ...{ open: redisAcrossLinkStage, ...FOUR, troubles: [troubles.ONE_WAY, KILLED, STOPPED] },
     }),
     step('redis, control: killed without its data', {
       ...{ open: forgetfulRedisStage, ...FOUR, isControl: true, troubles: [KILLED, SERVER_KILLED] },

@@ -22,6 +22,8 @@ export interface CrewOptions {
   readonly seed: number
   readonly random: Random
   readonly env: Readonly<Record<string, string>>
+  /** What a worker's command begins with; default: nothing. */
+  readonly wrapper?: readonly string[]
   /** Each of two addresses of one store is used by every other worker; the first alone where there is no second. */
   readonly stores: readonly string[]
 }
@@ -89,6 +91,15 @@ export class Crew {
     }
   }
 
+  /** Until each of those that run has logged something from now on, but no longer than so. */
+  async untilAllWorkAgain(withinMs: number): Promise<void> {
+    const sizeOf = (log: string): number => (fs.existsSync(log) ? fs.statSync(log).size : 0)
+    const sizes = new Map([...this.#running].map(({ log }) => [log, sizeOf(log)]))
+    const isIdle = ({ log }: Worker): boolean => sizeOf(log) <= (sizes.get(log) ?? 0)
+    const untilMs = performance.now() + withinMs
+    while ([...this.#running].some(isIdle) && performance.now() < untilMs) await sleep(50)
+  }
+
   /** Lets every worker finish what it does. One that does not is killed and counts as a crash. */
   async finish(withinMs: number): Promise<void> {
     this.#isFinishing = true
@@ -117,6 +128,7 @@ export class Crew {
       stores,
       name = 'worker',
       library = LIBRARY,
+      wrapper = [],
     } = this.#options
     const index = this.#workers.length
     const log = path.join(directory, `${name}-${index}.log`)
@@ -127,7 +139,9 @@ export class Crew {
       ...{ ...order, store, log, holder, library },
       seed: `chaos/${seed}/${name}/${index}`,
     }
-    const child = spawn(process.execPath, [WORKER, JSON.stringify(own)], {
+    const command = [...wrapper, process.execPath, WORKER, JSON.stringify(own)]
+    const [program = '', ...args] = command
+    const child = spawn(program, args, {
       stdio: ['pipe', 'ignore', 'pipe'],
       env: { ...process.env, ...env },
     })

@@ -6,7 +6,9 @@ import { Proxy } from '../../test/servers/proxy.ts'
 import { DURABLE_REDIS, startRedis } from '../../test/servers/redis-server.ts'
 import { serverFolder, startOnFreePort, type TestServer } from '../../test/servers/test-server.ts'
 import { ROOT } from '../part.ts'
+import { DuplicatingProxy } from './duplicating-proxy.ts'
 import { FaketimeFile } from './faketime.ts'
+import { Link } from './link.ts'
 
 export interface Stage {
   /** What workers open; where there are two, they take turns. */
@@ -15,6 +17,15 @@ export interface Stage {
   readonly proxies: readonly Proxy[]
   /** The clock of the server, where it can be set. */
   readonly serverClock?: FaketimeFile
+  /** The network between workers and server, where packets can be lost in one direction. */
+  readonly link?: Link
+  readonly duplicators?: readonly DuplicatingProxy[]
+  /** What the workers have to be started with. */
+  readonly env?: Readonly<Record<string, string>>
+  /** Another server takes the place of the one that serves, which dies. */
+  readonly failOver?: () => Promise<void>
+  /** Some of what one server keeps moves to another. */
+  readonly moveSlots?: () => Promise<void>
   close(): Promise<void>
 }
 
@@ -84,6 +95,42 @@ function startTenure(store: string): Promise<TestServer> {
       isReady: async () => (await fetch(`${url}/readyz`)).ok,
     }
   })
+}
+
+/** The same, with a proxy before each server that sends requests twice. */
+export function duplicatingStage(openBehind: OpenStage): OpenStage {
+  return async (directory) => {
+    const behind = await httpStage(openBehind)(directory)
+    const starting = behind.stores.map((url) => DuplicatingProxy.start(url))
+    const duplicators = await Promise.all(starting)
+    return {
+      ...behind,
+      stores: duplicators.map(({ url }) => url),
+      duplicators,
+      close: async () => {
+        await closeAll(...duplicators)
+        await behind.close()
+      },
+    }
+  }
+}
+
+/** A Redis that the workers reach from a network of their own. */
+export async function redisAcrossLinkStage(): Promise<Stage> {
+  const link = new Link()
+  const bind = `127.0.0.1 ${link.address}`
+  const settings = { ...DURABLE_REDIS, bind, 'protected-mode': 'no' }
+  const server = await startRedis({ settings })
+  return {
+    stores: [server.url.replace('127.0.0.1', link.address)],
+    server,
+    proxies: [],
+    link,
+    close: async () => {
+      await server.close()
+      link.close()
+    },
+  }
 }
 
 /** A Redis whose clock the run sets. */

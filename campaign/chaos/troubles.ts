@@ -96,6 +96,24 @@ export const SILENCE = trouble('silences of the network', async (scene) => {
   proxy.cut()
 })
 
+/** Packets are lost in one direction, and nobody is told. */
+export const ONE_WAY = trouble('one-way partitions', async (scene) => {
+  const direction = scene.random.pick(['requests', 'replies'] as const)
+  scene.stage.link?.lose(direction)
+  await sleep(beyondTtl(scene))
+  scene.stage.link?.heal(direction)
+})
+
+export const DUPLICATED = trouble('spells of duplicated calls', async ({ stage, random }) => {
+  for (const duplicator of stage.duplicators ?? []) duplicator.isDuplicating = true
+  await sleep(random.between(300, 2_000))
+  for (const duplicator of stage.duplicators ?? []) duplicator.isDuplicating = false
+})
+
+export const FAILED_OVER = trouble('failovers', async ({ stage }) => stage.failOver?.())
+
+export const SLOTS_MOVED = trouble('slots moved', async ({ stage }) => stage.moveSlots?.())
+
 const HOUR_MS = 3_600_000
 const TEN_YEARS_MS = 10 * 365 * 24 * HOUR_MS
 const STEPS_MS = [1_000, -1_000, HOUR_MS, -HOUR_MS, TEN_YEARS_MS, -TEN_YEARS_MS]

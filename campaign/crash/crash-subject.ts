@@ -5,6 +5,7 @@
 import fs from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openTenure, type Tenure } from '../../src/index.ts'
+import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 
 export const COMMIT_KINDS = [
   'grant',
@@ -19,7 +20,8 @@ export const COMMIT_KINDS = [
 export type CommitKind = (typeof COMMIT_KINDS)[number]
 
 export interface CrashOrder {
-  readonly store: string
+  readonly file: string
+  readonly synchronous: 'full' | 'normal'
   readonly kind: CommitKind
   readonly marker: string
 }
@@ -32,6 +34,8 @@ export const RECEIVER = 'ben'
 const RESOURCE = 'work:a'
 const TTL_MS = 600_000
 const PRUNED = 30
+/** Within what a store believes of a clock at once. */
+const PRUNED_AFTER_MS = 3_600_000
 
 type Act = () => Promise<unknown>
 
@@ -60,22 +64,29 @@ const PREPARE: Readonly<Record<CommitKind, (tenure: Tenure, order: CrashOrder) =
     const lease = await tenure.acquire(RESOURCE, { leaseId: LEASE_ID, ttlMs: TTL_MS })
     return () => lease.transfer(RECEIVER)
   },
-  prune: async (tenure) => {
-    await tenure.config.set('history_retention_days', 0)
+  prune: async (tenure, { file, synchronous }) => {
     for (let made = 0; made < PRUNED; made += 1) {
-      await (await tenure.acquire(`work:${made}`, { ttlMs: 1 })).release()
+      await (await tenure.acquire(`work:${made}`, { ttlMs: 10_000 })).release()
     }
-    return () => tenure.cleanup()
+    const store = await SqliteStore.open({ path: file, synchronous })
+    const nowMs = Date.now() + PRUNED_AFTER_MS
+    return () => store.prune({ endedBeforeMs: nowMs, nowMs, batch: PRUNED })
   },
-  migration: async (_tenure, { store }) => {
-    return async () => (await openTenure(store, { holder: 'ann' })).close()
+  migration: async (_tenure, order) => {
+    return async () => (await openTenure(storeOf(order), { holder: 'ann' })).close()
   },
 }
 
+function storeOf({ file, synchronous }: CrashOrder): string {
+  return `sqlite:${file}?synchronous=${synchronous}`
+}
+
 export async function runSubject(order: CrashOrder): Promise<void> {
-  const { store, kind, marker } = order
+  const { kind, marker } = order
   // The older store is converted by whoever opens it, which is the commit itself.
-  const tenure = await openTenure(kind === 'migration' ? 'memory:' : store, { holder: 'ann' })
+  const tenure = await openTenure(kind === 'migration' ? 'memory:' : storeOf(order), {
+    holder: 'ann',
+  })
   const act = await PREPARE[kind](tenure, order)
   fs.unlinkSync(marker)
   await act()

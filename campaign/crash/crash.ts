@@ -51,7 +51,7 @@ async function runOnce(
   const trace = path.join(folder, 'trace')
   fs.writeFileSync(marker, '')
   if (kind === 'migration') await makeOld(file)
-  const order: CrashOrder = { store: `sqlite:${file}?synchronous=${synchronous}`, kind, marker }
+  const order: CrashOrder = { file, synchronous, kind, marker }
   const inject = killAt === null ? [] : ['-e', `inject=${CALLS}:signal=SIGKILL:when=${killAt}`]
   const traced = ['-qq', '-o', trace, '-e', `trace=${CALLS}`, ...inject]
   const args = [...traced, process.execPath, SUBJECT, JSON.stringify(order)]
@@ -132,7 +132,10 @@ const PROBLEM: Readonly<
     if (leases.length !== 1) return `held by ${JSON.stringify(holders)}`
     return isAnswered && holders[0] !== RECEIVER ? `still held by ${holders[0]}` : null
   },
-  prune: async () => null,
+  prune: async (api, isAnswered) => {
+    const events = await api.history({ limit: 1_000, refusals: false })
+    return isAnswered && events.length > 0 ? `${events.length} events are left` : null
+  },
   migration: async (api) => {
     const events = await api.history({ limit: 1_000, refusals: false })
     return events.length === OLD_EVENTS ? null : `${events.length} of ${OLD_EVENTS} events`
@@ -153,41 +156,69 @@ async function runAll(
   say: (text: string) => void,
 ): Promise<StepOutcome> {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-crash-'))
-  const failures: string[] = []
-  const counts = { kills: 0, 'kinds of commit': 0, 'after the answer': 0 }
-  let number = 0
-  const fresh = (): string => path.join(folder, String((number += 1)))
+  const trial = new CrashTrial(folder, synchronous, untilMs)
   try {
-    for (const kind of COMMIT_KINDS) {
-      const subject = { kind, synchronous }
-      const whole = await runOnce(fresh(), subject, null)
-      const first = whole.calls.findIndex((line) => line.includes('/marker"')) + 1
-      if (first === 0) throw new Error(`${kind}: the marker was not removed`)
-      const ats = Array.from(
-        { length: whole.calls.length - first },
-        (_, index) => first + 1 + index,
-      )
-      const killOne = async (): Promise<void> => {
-        for (
-          let at = ats.shift();
-          at !== undefined && performance.now() < untilMs;
-          at = ats.shift()
-        ) {
-          const ended = await runOnce(fresh(), subject, at)
-          const problems = await problemsOf(ended, kind)
-          failures.push(...problems.map((problem) => `${kind}, killed at call ${at}: ${problem}`))
-          if (ended.isKilled) counts.kills += 1
-          if (ended.isKilled && ended.isAnswered) counts['after the answer'] += 1
-          say(`${kind}, ${counts.kills} kills`)
-        }
-      }
-      await Promise.all(Array.from({ length: AT_ONCE }, killOne))
-      if (ats.length === 0) counts['kinds of commit'] += 1
-    }
+    for (const kind of COMMIT_KINDS) await trial.killAtEveryCall(kind, say)
   } finally {
     fs.rmSync(folder, { recursive: true, force: true })
   }
+  const { kills, kinds, afterAnswer, failures } = trial
+  const counts = { kills, 'kinds of commit': kinds, 'kills after the answer': afterAnswer }
   return { counts, failures, shortfalls: [] }
+}
+
+class CrashTrial {
+  kills = 0
+  /** Kinds of commit of which every call has had its kill. */
+  kinds = 0
+  afterAnswer = 0
+  readonly failures: string[] = []
+  readonly #folder: string
+  readonly #synchronous: Synchronous
+  readonly #untilMs: number
+  #runs = 0
+
+  constructor(folder: string, synchronous: Synchronous, untilMs: number) {
+    this.#folder = folder
+    this.#synchronous = synchronous
+    this.#untilMs = untilMs
+  }
+
+  get #isOver(): boolean {
+    return performance.now() > this.#untilMs
+  }
+
+  async killAtEveryCall(kind: CommitKind, say: (text: string) => void): Promise<void> {
+    if (this.#isOver) return
+    const whole = await this.#run(kind, null)
+    const first = whole.calls.findIndex((line) => line.includes('/marker"')) + 1
+    if (first === 0) throw new Error(`${kind}: the marker was not removed`)
+    let next = first
+    const killSome = async (): Promise<void> => {
+      while (next < whole.calls.length && !this.#isOver) {
+        next += 1
+        await this.#killAt(kind, next)
+        say(`${kind}, ${this.kills} kills`)
+      }
+    }
+    await Promise.all(Array.from({ length: AT_ONCE }, killSome))
+    if (next === whole.calls.length) this.kinds += 1
+  }
+
+  async #killAt(kind: CommitKind, at: number): Promise<void> {
+    const ended = await this.#run(kind, at)
+    const problems = await problemsOf(ended, kind)
+    this.failures.push(...problems.map((problem) => `${kind}, killed at call ${at}: ${problem}`))
+    if (!ended.isKilled) return
+    this.kills += 1
+    if (ended.isAnswered) this.afterAnswer += 1
+  }
+
+  #run(kind: CommitKind, killAt: number | null): Promise<Ended> {
+    this.#runs += 1
+    const folder = path.join(this.#folder, String(this.#runs))
+    return runOnce(folder, { kind, synchronous: this.#synchronous }, killAt)
+  }
 }
 
 export const crash: Part = {

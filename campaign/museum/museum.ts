@@ -2,62 +2,14 @@
  * The museum: every patch is applied to a copy of the sources, must compile and pass the linter there, and must turn the
  * tests that it names red. Before that the same tests must be green in the copy without any patch.
  */
-import { execFile } from 'node:child_process'
 import fs from 'node:fs'
-import os from 'node:os'
 import path from 'node:path'
 import { ROOT, type Part, type Step, type StepOutcome } from '../part.ts'
+import { SourceCopy } from '../source-copy.ts'
 import { exhibitsIn, type Exhibit } from './exhibit.ts'
 
 const FOLDER = path.join(ROOT, 'campaign', 'museum')
 const EXHIBITS = exhibitsIn(FOLDER)
-const COPIED = ['src', 'test', 'sim', 'scripts', 'examples', 'docs', 'bench', 'dist', 'campaign']
-const COPIED_FILES =
-  /^(package(-lock)?\.json|tsconfig.*\.json|vitest.*\.ts|\.oxlintrc\.json|.*\.md)$/
-
-interface Ended {
-  readonly status: number
-  readonly output: string
-}
-
-/** A tree of its own, in which the sources may be broken. */
-class Copy {
-  readonly folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-museum-'))
-  readonly #remove = (): void => fs.rmSync(this.folder, { recursive: true, force: true })
-
-  constructor() {
-    process.once('exit', this.#remove)
-    const isSource = (file: string): boolean => path.basename(file) !== 'node_modules'
-    for (const name of COPIED) {
-      const options = { recursive: true, filter: isSource, preserveTimestamps: true }
-      fs.cpSync(path.join(ROOT, name), path.join(this.folder, name), options)
-    }
-    for (const name of fs.readdirSync(ROOT).filter((file) => COPIED_FILES.test(file))) {
-      fs.copyFileSync(path.join(ROOT, name), path.join(this.folder, name))
-    }
-    fs.symlinkSync(path.join(ROOT, 'node_modules'), path.join(this.folder, 'node_modules'))
-  }
-
-  run(program: string, args: readonly string[]): Promise<Ended> {
-    const options = { cwd: this.folder, maxBuffer: 2 ** 27, env: process.env }
-    return new Promise((resolve) => {
-      execFile(program, args, options, (error, stdout, stderr) => {
-        const status = error === null ? 0 : Number(error.code ?? 1)
-        resolve({ status, output: `${stdout}${stderr}` })
-      })
-    })
-  }
-
-  tool(name: string, args: readonly string[]): Promise<Ended> {
-    return this.run(path.join(this.folder, 'node_modules', '.bin', name), args)
-  }
-
-  close(): void {
-    process.off('exit', this.#remove)
-    this.#remove()
-  }
-}
-
 interface TestRun {
   readonly passed: number
   /** The names of the tests that failed. */
@@ -75,7 +27,7 @@ interface VitestReport {
 }
 
 async function runTests(
-  copy: Copy,
+  copy: SourceCopy,
   { checks, test }: Pick<Exhibit, 'checks' | 'test'>,
 ): Promise<TestRun> {
   const file = path.join(copy.folder, 'report.json')
@@ -116,7 +68,7 @@ function stepOf(exhibit: Exhibit): Step {
   }
 }
 
-async function tryExhibit(copy: Copy, exhibit: Exhibit): Promise<StepOutcome> {
+async function tryExhibit(copy: SourceCopy, exhibit: Exhibit): Promise<StepOutcome> {
   const patch = path.join(FOLDER, `${exhibit.name}.patch`)
   const applied = await copy.run('git', ['apply', patch])
   if (applied.status !== 0) return failed(exhibit, `does not apply: ${applied.output.trim()}`)
@@ -144,8 +96,8 @@ function projectOf(file: string): string {
   return path.join(top, folder)
 }
 
-async function withCopy(work: (copy: Copy) => Promise<StepOutcome>): Promise<StepOutcome> {
-  const copy = new Copy()
+async function withCopy(work: (copy: SourceCopy) => Promise<StepOutcome>): Promise<StepOutcome> {
+  const copy = new SourceCopy()
   try {
     return await work(copy)
   } finally {

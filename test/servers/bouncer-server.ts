@@ -1,12 +1,17 @@
-/** A PgBouncer in transaction mode before a PostgreSQL server: any statement may go over any connection. */
+/** A PgBouncer before a PostgreSQL server: in transaction mode any statement may go over any connection. */
 import fs from 'node:fs'
 import path from 'node:path'
 import { requireTestTool } from '../../scripts/test-tools.mjs'
 import { answers, unprivilegedUser } from './postgres-server.ts'
 import { type TestServer, serverFolder, startOnFreePort } from './test-server.ts'
 
+export type PoolMode = 'session' | 'transaction'
+
+/** Fewer than those who ask, so that they get each other's; a session keeps its own. */
+const POOL_SIZES: Readonly<Record<PoolMode, number>> = { session: 200, transaction: 3 }
+
 /** `url` of a database; the bouncer's own URL leads to the same one. */
-export function startBouncer(url: string): Promise<TestServer> {
+export function startBouncer(url: string, mode: PoolMode = 'transaction'): Promise<TestServer> {
   const program = requireTestTool('pgbouncer')
   const user = unprivilegedUser()
   return startOnFreePort((port) => {
@@ -22,9 +27,8 @@ export function startBouncer(url: string): Promise<TestServer> {
         `${database} = host=${hostname} port=${behind} dbname=${database}`,
         '[pgbouncer]',
         ...['listen_addr = 127.0.0.1', `listen_port = ${port}`, 'unix_socket_dir ='],
-        ...['auth_type = scram-sha-256', `auth_file = ${users}`, 'pool_mode = transaction'],
-        // Fewer than those who ask, so that they get each other's.
-        'default_pool_size = 3',
+        ...['auth_type = scram-sha-256', `auth_file = ${users}`, `pool_mode = ${mode}`],
+        `default_pool_size = ${POOL_SIZES[mode]}`,
         '',
       ].join('\n'),
     )

@@ -1,0 +1,53 @@
+/** The chaos on deployments as people run them, with failovers. */
+import { runChaos, type ChaosOptions } from '../chaos/chaos-run.ts'
+import {
+  FAILED_OVER,
+  KILLED,
+  SERVER_KILLED,
+  SERVER_RESTARTED,
+  SLOTS_MOVED,
+  STOPPED,
+} from '../chaos/troubles.ts'
+import type { Part, Step } from '../part.ts'
+import { bouncerStage, replicatedStage } from './postgres-topologies.ts'
+import { clusterStage, tlsStage } from './redis-topologies.ts'
+
+const WHOLE_MINUTES = 15
+const FOUR = { processes: 4, tasks: 16 }
+
+function step(name: string, options: ChaosOptions): Step {
+  return { name, minutes: WHOLE_MINUTES, run: (order) => runChaos(options, order) }
+}
+
+export const topologies: Part = {
+  name: 'topologies',
+  about:
+    'The same workers and the same checker on PostgreSQL with a standby that is promoted, behind PgBouncer, on a Redis Cluster of three masters and three replicas, and by `rediss://`. Where replication is asynchronous ' +
+    'the store’s page promises no more than that fences grow: overlaps are counted there as the control, and the guard must let no stale write pass. Sentinel is not tried here, and Valkey has no package for Debian 12: untested.',
+  steps: [
+    step('postgres, synchronous standby promoted', {
+      ...{ open: replicatedStage({ isSynchronous: true }), ...FOUR },
+      troubles: [FAILED_OVER, KILLED],
+    }),
+    step('postgres, control: asynchronous standby promoted', {
+      ...{ open: replicatedStage({ isSynchronous: false }), ...FOUR, isControl: true },
+      troubles: [FAILED_OVER, KILLED],
+    }),
+    step('postgres behind PgBouncer, session mode', {
+      ...{ open: bouncerStage('session'), ...FOUR, troubles: [KILLED, STOPPED, SERVER_KILLED] },
+    }),
+    step('postgres behind PgBouncer, transaction mode', {
+      ...{ open: bouncerStage('transaction'), ...FOUR, troubles: [KILLED, STOPPED, SERVER_KILLED] },
+    }),
+    step('redis cluster: slots moved', {
+      ...{ open: clusterStage, ...FOUR, troubles: [SLOTS_MOVED, KILLED, STOPPED] },
+    }),
+    step('redis cluster, control: masters killed', {
+      ...{ open: clusterStage, ...FOUR, isControl: true, troubles: [FAILED_OVER, KILLED] },
+    }),
+    step('rediss', {
+      ...{ open: tlsStage, ...FOUR, troubles: [KILLED, STOPPED, SERVER_KILLED, SERVER_RESTARTED] },
+    }),
+  ],
+  atLeast: { failovers: 90 },
+}
