@@ -110,15 +110,18 @@ function write(lease: Lease, id: number, resource: number): void {
   }
 }
 
-async function open(): Promise<Tenure> {
-  for (;;) {
-    const options = { holder: order.holder, claimWindowMs: order.claimWindowMs }
+async function open(): Promise<Tenure | null> {
+  const options = { holder: order.holder, claimWindowMs: order.claimWindowMs }
+  while (!isOver) {
     const tenure = await unlessRefused(openTenure(order.store, options))
     if (tenure !== null) return tenure
   }
+  return null
 }
 
 const tenure = await open()
-await Promise.all(Array.from({ length: order.tasks }, () => work(tenure)))
-await unlessRefused(tenure.close())
+if (tenure !== null) {
+  await Promise.all(Array.from({ length: order.tasks }, () => work(tenure)))
+  await unlessRefused(tenure.close())
+}
 database.close()

@@ -67,8 +67,11 @@ export const SERVER_STOPPED = trouble('servers stopped', async (scene) => {
   await serverOf(scene).resume()
 })
 
+/** PostgreSQL ends in order only when its clients have left: they are cut off, and refused meanwhile. */
 export const SERVER_RESTARTED = trouble('servers restarted', async (scene) => {
+  for (const proxy of scene.stage.proxies) proxy.refuse()
   await serverOf(scene).restart()
+  for (const proxy of scene.stage.proxies) proxy.clear()
 })
 
 export const CUT = trouble('connections cut', async (scene) => anyProxy(scene).cut())
