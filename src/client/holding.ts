@@ -98,10 +98,8 @@ export interface GrantedLease {
 export type HoldingEvent =
   /** Only the clock has moved. */
   | { readonly kind: 'time' }
-  /** The scheduler calls. `newId` makes the id of a renewal that the store counts. */
-  | { readonly kind: 'due'; readonly newId: () => string }
-  /** A renewal that the holder asked for is being sent. */
-  | { readonly kind: 'renewing' }
+  /** The scheduler calls. `newId` makes the id of a renewal that the store counts; `isAsked`: the holder has sent one. */
+  | { readonly kind: 'due'; readonly newId: () => string; readonly isAsked?: boolean }
   /** `from`: before the renewal was first sent. */
   | { readonly kind: 'renewed'; readonly lease: LeaseInfo; readonly from: Moment }
   | { readonly kind: 'renewal_refused'; readonly refusal: Refusal }
@@ -288,7 +286,6 @@ function decide(draft: Draft, event: HoldingEvent): void {
       return draft.isOver ? draft.giveBack() : whileHeld(draft, event)
     case 'time':
     case 'due':
-    case 'renewing':
     case 'renewal_refused':
     case 'renewal_failed':
     case 'described':
@@ -312,9 +309,7 @@ function whileHeld(draft: Draft, event: HeldEvent): void {
     case 'time':
       return
     case 'due':
-      return draft.renewIfDue(event.newId)
-    case 'renewing':
-      return void draft.sending(() => null)
+      return draft.renewIfDue(event)
     case 'renewed':
       return draft.confirmRenewal(event.lease, event.from)
     case 'renewal_refused':
@@ -535,12 +530,14 @@ class Draft implements HoldingStep {
     this.look()
   }
 
-  renewIfDue(newId: () => string): void {
+  /** One that the holder has asked for goes instead of the planned one, which follows when doubt begins. */
+  renewIfDue({ newId, isAsked = false }: HoldingEvent & { readonly kind: 'due' }): void {
     const { renewsItself, renewal, info } = this.holding
     const isDue = renewal.next !== null && renewal.next.earliestMs <= this.#nowMs
     if (!renewsItself || !isDue || this.#isAtMaxHold()) return
+    if (isAsked && !renewal.isSent) return void this.#sending(() => null)
     const isCounted = info.maxRenewals >= 0
-    const sent = this.sending(() => (isCounted ? newId() : null))
+    const sent = this.#sending(() => (isCounted ? newId() : null))
     this.does({ kind: 'send_renewal', renewal: sent })
   }
 
@@ -548,7 +545,7 @@ class Draft implements HoldingStep {
    * A renewal is being sent. Unless it is answered before, it goes once more when doubt begins; a request with an id keeps
    * it until it has a definite answer, so that it counts once.
    */
-  sending(id: () => string | null): SentRenewal {
+  #sending(id: () => string | null): SentRenewal {
     const { renewal } = this.holding
     const sent = renewal.open ?? { requestId: id(), firstSent: this.#at.now }
     const inMs = untilDoubtMs(this.holding, this.#at)

@@ -125,6 +125,8 @@ export class LeaseHandle {
   #holding: Holding
   /** A renewal under way that asks for no other TTL, so that it answers for a second one as well; null: it failed. */
   #renewing: Promise<RenewAnswer | null> | null = null
+  /** The holder has asked for a renewal, and none was answered since. */
+  #isAsked = false
   #releasing: Promise<void> | null = null
 
   /** `now`: when the grant arrived. */
@@ -249,8 +251,8 @@ export class LeaseHandle {
 
   #renewNow(ttlMs: number | null, sent: Moment): Promise<RenewAnswer> {
     const withinMs = leftMs(this.#holding, this.#at(sent))
-    this.#step({ kind: 'renewing' }, sent)
     const limits = { withinMs, stopIf: () => this.isOver }
+    this.#isAsked = true
     const answered = this.#heard(this.#requests.renewNow(ttlMs, limits), sent)
     if (ttlMs === null) this.#keepRenewing(answered, null)
     return answered
@@ -285,11 +287,13 @@ export class LeaseHandle {
   #heard(call: Promise<RenewAnswer>, from: Moment): Promise<RenewAnswer> {
     return call.then(
       (answer) => {
+        this.#isAsked = false
         if (answer.kind === 'renewed') this.#step({ kind: 'renewed', lease: answer.lease, from })
         else this.#step({ kind: 'renewal_refused', refusal: answer })
         return answer
       },
       (error: unknown) => {
+        this.#isAsked = false
         this.#step({ kind: 'renewal_failed', error })
         throw error
       },
@@ -446,7 +450,8 @@ export class LeaseHandle {
   /** What the scheduler calls when the due window has come. */
   runDue(now: Moment): DueWindow | null {
     const at = this.#at(now)
-    this.#apply({ kind: 'due', newId: () => this.#client.runtime.uuid() }, at)
+    const newId = (): string => this.#client.runtime.uuid()
+    this.#apply({ kind: 'due', newId, isAsked: this.#isAsked }, at)
     return this.isOver ? null : dueWindow(this.#holding, at)
   }
 

@@ -55,7 +55,7 @@ function play(
 }
 
 const TIME: HoldingEvent = { kind: 'time' }
-const DUE: HoldingEvent = { kind: 'due', newId: () => 'renewal-1' }
+const DUE = { kind: 'due', newId: () => 'renewal-1' } as const satisfies HoldingEvent
 
 function renewed(fromMs: number, lease: Partial<LeaseInfo> = {}): HoldingEvent {
   const info = { ...GRANTED, renewals: 1, ...lease }
@@ -332,7 +332,7 @@ class StoreAndHolder {
     if (one.kind === 'pass') this.#ms += one.ms
     if (one.kind === 'tick') this.#step(DUE)
     if (one.kind === 'send' && !isOverForHolder(this.holding)) {
-      this.#step({ kind: 'renewing' })
+      this.#step({ ...DUE, isAsked: true })
       this.#renew()
     }
     if (one.kind === 'fail') this.#step(failed('STORE_OUTCOME_UNKNOWN'))
