@@ -22,6 +22,8 @@ export interface ChaosOptions {
   /** In each process. */
   readonly tasks: number
   readonly troubles: readonly Trouble[]
+  /** Default 250. */
+  readonly ttlMs?: number
   /** The pause between two troubles, at most; default 1.5 s. */
   readonly pauseMsMax?: number
   /**
@@ -34,7 +36,7 @@ export interface ChaosOptions {
   readonly hasSmallDisk?: boolean
 }
 
-const TTL_MS = 250
+const TTL_MS_DEFAULT = 250
 const CLAIM_WINDOW_MS = 300
 const CALM_MS = 3_000
 /** For every worker to hold something again; on a busy machine a new one takes seconds to begin. */
@@ -72,13 +74,13 @@ async function runIn(
     ? new FaketimeFile(path.join(directory, 'worker-time'))
     : null
   const stage = await options.open(path.join(directory, 'disk'))
-  const { processes, tasks } = options
+  const { processes, tasks, ttlMs = TTL_MS_DEFAULT } = options
   const crew = new Crew({
     ...{ directory, processes, seed, random, stores: stage.stores },
     env: { ...workerClock?.env, ...stage.env },
     wrapper: stage.link?.wrapper ?? [],
     order: {
-      ...{ guarded, tasks, ttlMs: TTL_MS },
+      ...{ guarded, tasks, ttlMs },
       resources: Math.max(4, Math.floor((processes * tasks) / 2)),
       claimWindowMs: CLAIM_WINDOW_MS,
     },
@@ -86,7 +88,7 @@ async function runIn(
   try {
     await crew.untilAllWork(BEGIN_WITHIN_MS)
     const beganMs = performance.now()
-    const scene: Scene = { crew, stage, random, ttlMs: TTL_MS, directory, workerClock }
+    const scene: Scene = { crew, stage, random, ttlMs, directory, workerClock }
     const counts = await makeTrouble(scene, options, { untilMs: beganMs + minutes * 60_000, say })
     const calmAtUs = nowUs()
     await sleep(CALM_MS)

@@ -83,12 +83,16 @@ export const SLOW = trouble('calls delayed', async (scene) => {
   proxy.clear()
 })
 
-/** The server does what it is asked; its reply goes nowhere, and the connection ends or falls silent. */
+/** The server does what it is asked; its reply goes nowhere, and the connection ends or falls silent for a while. */
 export const REPLY_LOST = trouble('replies lost', async (scene) => {
   const proxy = anyProxy(scene)
-  const lost = proxy.loseReply({ then: scene.random.chance(0.7) ? 'cut' : 'silence' })
+  const isSilent = scene.random.chance(0.3)
+  const lost = proxy.loseReply({ then: isSilent ? 'silence' : 'cut' })
   await Promise.race([lost, sleep(1_000)])
   proxy.clear()
+  if (!isSilent) return
+  await sleep(beyondTtl(scene))
+  proxy.cut()
 })
 
 export const SILENCE = trouble('silences of the network', async (scene) => {

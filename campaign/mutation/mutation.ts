@@ -76,7 +76,7 @@ function configOf(file: string, report: string): Readonly<Record<string, unknown
   return {
     mutate: [file],
     testRunner: 'vitest',
-    plugins: [path.join(FOLDER, 'node_modules', '@stryker-mutator', 'vitest-runner')],
+    plugins: ['@stryker-mutator/vitest-runner'],
     vitest: { configFile: 'vitest.mutation.ts', related: true },
     // It cannot read the configuration of TypeScript 7, and needs none: nothing is compiled.
     tsconfigFile: 'there-is-none.json',
