@@ -18,7 +18,7 @@ const { CUT, SLOW, REPLY_LOST, SILENCE } = troubles
 const PROCESSES = [KILLED, STOPPED]
 const SERVERS = [SERVER_KILLED, SERVER_STOPPED, SERVER_RESTARTED]
 const NETWORK = [CUT, SLOW, REPLY_LOST, SILENCE]
-const WHOLE_MINUTES = 15
+const WHOLE_MINUTES = 9
 
 function step(name: string, options: ChaosOptions): Step {
   return { name, minutes: WHOLE_MINUTES, run: (order) => runChaos(options, order) }

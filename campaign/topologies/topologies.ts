@@ -12,7 +12,7 @@ import type { Part, Step } from '../part.ts'
 import { bouncerStage, replicatedStage } from './postgres-topologies.ts'
 import { clusterStage, tlsStage } from './redis-topologies.ts'
 
-const WHOLE_MINUTES = 15
+const WHOLE_MINUTES = 7
 const FOUR = { processes: 4, tasks: 16, ttlMs: 500 }
 
 function step(name: string, options: ChaosOptions): Step {
