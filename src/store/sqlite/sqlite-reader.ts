@@ -2,12 +2,14 @@
  * Reads the views that decisions are made on. Everything runs inside the caller's write transaction, so that what is
  * read together belongs together and is still true when it is written back.
  */
-import { isWaiting, type Entry } from '../../core/lease.ts'
+import type { Commit } from '../../core/commit.ts'
+import { isWaiting, type Entry, type LeaseId } from '../../core/lease.ts'
 import type { ReadSet, PriorEffect, RealmView } from '../../core/realm.ts'
 import { hasEpoch, isTree, type Resource } from '../../core/resource.ts'
 import type { Now } from '../../core/time.ts'
 import type { SqliteRow } from '../../drivers/sqlite-driver.ts'
 import { ResolvedSettings } from '../resolved-settings.ts'
+import { LiveCache } from './live-cache.ts'
 import { EVENT_COLUMNS, eventOf, idOf, keyOf, leaseNumberOf, typeOf } from './sqlite-columns.ts'
 import type { SqliteFinder } from './sqlite-finder.ts'
 import type { SqliteHistory } from './sqlite-history.ts'
@@ -27,18 +29,35 @@ export class SqliteReader {
   readonly #state: SqliteState
   readonly #finder: SqliteFinder
   readonly #ledger: SqliteHistory
+  readonly #live: LiveCache
   #settings = new ResolvedSettings([])
 
   constructor(state: SqliteState, finder: SqliteFinder, ledger: SqliteHistory) {
     this.#state = state
     this.#finder = finder
     this.#ledger = ledger
+    this.#live = new LiveCache(state.statements)
+  }
+
+  /** To be called inside each write transaction before its first view. */
+  begin(): void {
+    this.#state.load()
+    this.#live.begin()
+  }
+
+  /** Tells what was written, so that the next views show it. */
+  note({ changes }: Commit): void {
+    for (const change of changes) this.#live.note(change)
+  }
+
+  forget(): void {
+    this.#live.forget()
   }
 
   view(readSet: ReadSet, now: Now): RealmView {
     const { resource, leaseId, requestId } = readSet
-    const claims = readSet.depth === 'claims' ? this.#finder.overlapping(readSet) : []
-    const entries = new Map(claims.map((entry) => [entry.id, entry]))
+    const entries = this.#claims(readSet)
+    const ticketCount = readSet.depth === 'claims' ? this.#countTickets(resource, entries, now) : 0
     const prior = requestId === null ? null : this.#prior(requestId)
     for (const id of prior === null ? [leaseId] : [leaseId, prior.leaseId]) {
       const entry = entries.get(id) ?? this.#ledger.entry(id)
@@ -47,14 +66,26 @@ export class SqliteReader {
     const { settingRows, lastFence } = this.#state
     if (this.#settings.rows !== settingRows) this.#settings = new ResolvedSettings(settingRows)
     return {
-      ...{ entries, lastFence, prior, settings: this.#settings.for(resource) },
-      ticketCount: readSet.depth === 'claims' ? this.#countTickets(resource, claims, now) : 0,
+      ...{ entries, lastFence, ticketCount, prior, settings: this.#settings.for(resource) },
       epoch: hasEpoch(resource) ? this.#epochOf(resource) : 0,
     }
   }
 
-  #countTickets(resource: Resource, claims: readonly Entry[], now: Now): number {
-    if (!isTree(resource)) return claims.filter((entry) => isWaiting(entry, now)).length
+  /** Changed by the caller. */
+  #claims(readSet: ReadSet): Map<LeaseId, Entry> {
+    const { resource, depth } = readSet
+    if (depth === 'entry') return new Map()
+    const read = (): readonly Entry[] => this.#finder.overlapping(readSet)
+    if (isTree(resource)) return new Map(read().map((entry) => [entry.id, entry]))
+    return new Map(this.#live.at(resource, read))
+  }
+
+  #countTickets(resource: Resource, claims: ReadonlyMap<LeaseId, Entry>, now: Now): number {
+    if (!isTree(resource)) {
+      let count = 0
+      for (const entry of claims.values()) count += Number(isWaiting(entry, now))
+      return count
+    }
     const { namespace, statements } = this.#state
     const generation = this.#state.ownGenerationOf(now.tick.domain)
     const [count] = statements

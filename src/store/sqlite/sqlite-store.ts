@@ -185,6 +185,7 @@ export class SqliteStore implements Store {
     this.#writing = true
     this.#writer.apply(commit, domain)
     this.#writing = false
+    this.#reader.note(commit)
     this.#dirty = true
     this.#wakes.push(...commit.wakes)
   }
@@ -261,7 +262,7 @@ export class SqliteStore implements Store {
     let committing = false
     let ran = group
     try {
-      this.#state.load()
+      this.#reader.begin()
       ran = this.#runJobs(group)
       this.#dirty ||= this.#state.metDomain
       if (this.#dirty) this.#state.save()
@@ -298,6 +299,7 @@ export class SqliteStore implements Store {
 
   #rollBack(): void {
     this.#state.reset()
+    this.#reader.forget()
     if (!this.#database.inTransaction) return
     try {
       this.#rollback.run()
