@@ -127,9 +127,8 @@ export function bouncerStage(mode: PoolMode): OpenStage {
   return async (): Promise<Stage> => {
     const server = await startPostgres()
     const bouncer = await startBouncer(server.url, mode)
-    const prepare = mode === 'transaction' ? '?prepare=false' : ''
     return {
-      stores: [`${bouncer.url}${prepare}`],
+      stores: [`${bouncer.url}?prepare=false`],
       server: bouncer,
       proxies: [],
       close: async () => {

@@ -69,6 +69,18 @@ it('a waiter hears of its turn and a watcher of events without notifications', a
   expect(await seen).toBe('lease.issued')
 }, 60_000)
 
+it('in session mode it needs prepare=false as well, and is told why', async () => {
+  await using sessions = await startBouncer(place.url, 'session')
+  const opening = openTenure(sessions.url, { holder: 'ann' })
+  await expect(opening).rejects.toThrow('unsupported startup parameter: statement_timeout')
+  await using ann = await openTenure(`${sessions.url}?prepare=false`, { holder: 'ann' })
+  await using bob = await openTenure(`${sessions.url}?prepare=false&callMs=9000`, { holder: 'bob' })
+  const held = await ann.acquire('work:session', { ttlMs: 60_000 })
+  const next = bob.acquire('work:session', { ttlMs: 60_000, waitMs: 20_000 })
+  await held.release()
+  expect((await next).state).toBe('held')
+}, 60_000)
+
 it('configuration and lists are those of all', async () => {
   const [ann, bob] = [await open('ann'), await open('bob')]
   await ann.config.set('max_renewals', '3')
