@@ -99,11 +99,11 @@ async function runIn(
     say('checks the logs')
     const { logs, crashes } = crew
     const facts = checkHolds(logs)
-    const idle = logs.filter((log, index) => {
-      return awake.has(log) && (facts.lastStartUs[index] ?? 0) < calmAtUs
-    })
+    const idle = logs
+      .filter((log, index) => awake.has(log) && (facts.lastStartUs[index] ?? 0) < calmAtUs)
+      .map((log) => fs.readFileSync(log, 'utf8').trimEnd().split('\n').slice(-2).join(' '))
     const isControl = options.isControl === true
-    return outcomeOf(facts, { counts, seconds, crashes, idle: idle.length, isControl })
+    return outcomeOf(facts, { counts, seconds, crashes, idle, isControl })
   } finally {
     crew.killAll()
     await stage.close()
@@ -141,7 +141,8 @@ interface RunFacts {
   readonly counts: Readonly<Record<string, number>>
   readonly seconds: number
   readonly crashes: readonly string[]
-  readonly idle: number
+  /** What workers logged last that held nothing after the trouble. */
+  readonly idle: readonly string[]
   readonly isControl: boolean
 }
 
@@ -153,7 +154,7 @@ function outcomeOf(facts: HoldFacts, run: RunFacts): StepOutcome {
     ...facts.staleWrites.map((line) => `the guard let a stale write pass: ${line}`),
     ...facts.undecided.map((line) => `cannot be decided: ${line}`),
     ...run.crashes.map((line) => `a worker ended: ${line}`),
-    ...(run.idle > 0 ? [`${run.idle} workers held nothing after the trouble`] : []),
+    ...run.idle.map((line) => `a worker held nothing after the trouble; its log ends with ${line}`),
   ]
   const perSecond = operations / run.seconds
   const share = grants === 0 ? 0 : expired / grants

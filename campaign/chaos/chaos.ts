@@ -8,7 +8,7 @@ import {
   postgresStage,
   redisAcrossLinkStage,
   redisStage,
-  redisWithClockStage,
+  postgresWithClockStage,
   sqliteStage,
 } from './stage.ts'
 import * as troubles from './troubles.ts'
@@ -82,12 +82,12 @@ export const chaos: Part = {
     step('redis, control: killed without its data', {
       ...{ open: forgetfulRedisStage, ...FOUR, isControl: true, troubles: [KILLED, SERVER_KILLED] },
     }),
-    step('redis, control: the clock of the server set', {
-      ...{ open: redisWithClockStage, ...FOUR, isControl: true },
+    step('postgres, control: the clock of the server set', {
+      ...{ open: postgresWithClockStage, ...FOUR, isControl: true },
       troubles: [KILLED, troubles.SERVER_CLOCK_SET],
     }),
-    step('redis, control: the clock of the server runs 5 % wrong', {
-      ...{ open: redisWithClockStage, ...FOUR, isControl: true },
+    step('postgres, control: the clock of the server runs 5 % wrong', {
+      ...{ open: postgresWithClockStage, ...FOUR, isControl: true },
       troubles: [KILLED, troubles.SERVER_CLOCK_RATE],
     }),
   ],

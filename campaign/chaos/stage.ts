@@ -1,6 +1,7 @@
 /** A store for a run, with the server behind it and the network before it, which a run may do anything to. */
 import fs from 'node:fs'
 import path from 'node:path'
+import { requireTestTool } from '../../scripts/test-tools.mjs'
 import { startPostgres } from '../../test/servers/postgres-server.ts'
 import { Proxy } from '../../test/servers/proxy.ts'
 import { DURABLE_REDIS, startRedis } from '../../test/servers/redis-server.ts'
@@ -133,16 +134,16 @@ export async function redisAcrossLinkStage(): Promise<Stage> {
   }
 }
 
-/** A Redis whose clock the run sets. */
-export async function redisWithClockStage(directory: string): Promise<Stage> {
+/** A PostgreSQL whose clock the run sets. (Redis does not start under libfaketime, because of its own allocator.) */
+export async function postgresWithClockStage(directory: string): Promise<Stage> {
+  // The server runs as another user, and reads its clock from a file.
+  for (const folder of [path.dirname(directory), directory]) fs.chmodSync(folder, 0o755)
   const clock = new FaketimeFile(path.join(directory, 'server-time'))
-  const script = path.join(directory, 'redis-with-clock')
+  const script = path.join(directory, 'postgres-with-clock')
   const settings = Object.entries(clock.env).map(([name, value]) => `export ${name}=${value}`)
-  fs.writeFileSync(script, ['#!/bin/sh', ...settings, 'exec redis-server "$@"', ''].join('\n'), {
-    mode: 0o755,
-  })
-  const server = await startRedis({ settings: DURABLE_REDIS, program: script })
-  const stage = await behindProxy(Promise.resolve(server))
+  const command = `exec ${requireTestTool('postgres')} "$@"`
+  fs.writeFileSync(script, ['#!/bin/sh', ...settings, command, ''].join('\n'), { mode: 0o755 })
+  const stage = await behindProxy(startPostgres({ program: script }))
   return { ...stage, serverClock: clock }
 }
 

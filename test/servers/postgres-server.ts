@@ -12,6 +12,8 @@ const SUPERUSER = 'tenure_test'
 export interface PostgresOptions {
   /** As in postgresql.conf, for example `{ max_connections: '5' }`. */
   readonly settings?: Readonly<Record<string, string>>
+  /** Started in the place of `postgres`, with its arguments. */
+  readonly program?: string
 }
 
 const DEFAULTS: Readonly<Record<string, string>> = {
@@ -23,8 +25,8 @@ const DEFAULTS: Readonly<Record<string, string>> = {
   shared_buffers: '32MB',
 }
 
-export function startPostgres({ settings = {} }: PostgresOptions = {}): Promise<TestServer> {
-  const postgres = requireTestTool('postgres')
+export function startPostgres(options: PostgresOptions = {}): Promise<TestServer> {
+  const { settings = {}, program: postgres = requireTestTool('postgres') } = options
   const initdb = requireTestTool('initdb')
   const user = unprivilegedUser()
   return startOnFreePort((port) => {
