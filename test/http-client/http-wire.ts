@@ -13,6 +13,9 @@ import type { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 
 type AnyCall = (...input: readonly unknown[]) => unknown
 
+/** What hangs must fail; far longer than loopback takes on a busy machine. */
+const ARRIVES_WITHIN_MS = 10_000
+
 const open = new Set<HttpWire>()
 
 afterEach(async () => {
@@ -25,9 +28,13 @@ export function overHttp(service: LeaseService, runtime: FakeRuntime): LeaseApi 
   open.add(wire)
   const settle = runtime.settle.bind(runtime)
   runtime.settle = async () => {
+    const untilMs = performance.now() + ARRIVES_WITHIN_MS
     do {
       await settle()
-      while (wire.isBusy) await turn()
+      while (wire.isBusy) {
+        if (performance.now() > untilMs) throw new Error('a request or a wake-up did not arrive')
+        await turn()
+      }
       await settle()
     } while (wire.isBusy)
   }

@@ -1,9 +1,12 @@
 /** Who may what: every route with every credential, every cell of the table. */
 import { randomUUID } from 'node:crypto'
-import { describe, expect, it } from 'vitest'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openApiDocument } from '../../src/server/openapi.ts'
 import { revokeToken } from '../../src/server/token-file.ts'
-import { serving, type Asked, type Serving } from './serving.ts'
+import { serving, startServing, type Asked, type Serving } from './serving.ts'
 
 const CREDENTIALS = [
   ...['none', 'wrong', 'revoked', 'reader', 'holder of another name', 'of another namespace'],
@@ -137,8 +140,7 @@ interface Stage {
   readonly tokens: Readonly<Record<Credential, string | null>>
 }
 
-async function stage(): Promise<Stage> {
-  const server = await serving({ withTokens: true })
+function stageOn(server: Serving): Stage {
   const holder = (name: string, more: object = {}): string => {
     return server.token({ name, role: 'holder', as: ['ann*'], ...more })
   }
@@ -167,9 +169,21 @@ async function lease({ server, tokens }: Stage): Promise<Lease> {
   return answer.body.lease
 }
 
+/** One server for all rows: each asks for leases of its own. */
+const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-rights-'))
+let scene: Stage
+
+beforeAll(async () => {
+  scene = stageOn(await startServing({ withTokens: true }, directory))
+})
+
+afterAll(async () => {
+  await scene.server.server.close()
+  fs.rmSync(directory, { recursive: true, force: true })
+})
+
 describe.each(ROWS)('$line', ({ line, body, headers = {}, statuses }) => {
   it('is answered as the credential allows', async () => {
-    const scene = await stage()
     const got: [Credential, number][] = []
     for (const credential of CREDENTIALS) {
       const own = await lease(scene)
@@ -206,7 +220,6 @@ it('the table has every route that the document describes', () => {
 
 describe('a holder', () => {
   it('cannot give to or derive for whom it may not act as', async () => {
-    const scene = await stage()
     const { id } = await lease(scene)
     const token = scene.tokens.holder
     const transfer = { token, body: { holder: 'ann', to: 'bob' } }
@@ -216,7 +229,6 @@ describe('a holder', () => {
   })
 
   it('cannot reach in a batch what it may not alone', async () => {
-    const scene = await stage()
     const { id, resource } = await lease(scene)
     const calls = [
       { call: 'release', request: { id, holder: 'ann' } },

@@ -42,15 +42,26 @@ export function temporaryDirectory(): string {
   return directory
 }
 
-export async function serving(
-  options: Partial<ServerOptions> & { readonly withTokens?: boolean; readonly store?: string } = {},
-): Promise<Serving> {
+export type ServingOptions = Partial<ServerOptions> & {
+  readonly withTokens?: boolean
+  readonly store?: string
+}
+
+/** A server of one test, which ends with it. */
+export async function serving(options: ServingOptions = {}): Promise<Serving> {
+  const started = await startServing(options, temporaryDirectory())
+  onTestFinished(() => started.server.close())
+  return started
+}
+
+/** A server that its starter closes; its tokens are in the directory. */
+export async function startServing(options: ServingOptions, directory: string): Promise<Serving> {
   const {
     withTokens = false,
     store = `memory:server-${process.pid}-${(names += 1)}`,
     ...rest
   } = options
-  const tokenFile = path.join(temporaryDirectory(), 'tokens.json')
+  const tokenFile = path.join(directory, 'tokens.json')
   if (withTokens) createToken(tokenFile, { name: 'root', role: 'operator', namespace: '*' }, 0)
   const server = await startServer({
     open: (namespace) => openApi(store, { namespace }),
@@ -58,7 +69,6 @@ export async function serving(
     ...(withTokens ? { tokens: tokenFile } : {}),
     ...rest,
   })
-  onTestFinished(() => server.close())
   return {
     ...{ url: server.url, server, tokenFile },
     token: (request) => createToken(tokenFile, request, 0).secret,
