@@ -5,6 +5,7 @@ import { FileLeases } from '../../src/files/file-leases.ts'
 import { openLeaseManager } from '../../src/open-fleet.ts'
 import { openApi, openTenure } from '../../src/open.ts'
 import { serving } from '../server/serving.ts'
+import { ownMs } from '../servers/own-time.ts'
 import { apiAt, listening, newHttpStage, openAt } from './http-stage.ts'
 
 describe('a client of a server', () => {
@@ -57,7 +58,7 @@ describe('a client of a server', () => {
 
   it('waits without an open request, and is woken by the one stream', async () => {
     const { open, requests } = await newHttpStage()
-    const [ann, bob] = [await open('ann'), await open('bob')]
+    const [ann, bob] = [await open('ann'), await open('bob', { claimWindowMs: 60_000 })]
     const stands = listening(2)
     const held = await Promise.all(
       Array.from({ length: 50 }, (_, index) => ann.acquire(`work:${index}`)),
@@ -66,6 +67,8 @@ describe('a client of a server', () => {
     await expect.poll(async () => (await ann.list({ state: 'pending' })).length).toBe(50)
     await stands
     await Promise.all(held.map((lease) => lease.release()))
+    // On its own it would look after a third of its claim window, in 20 s.
+    expect(3 * (await ownMs(() => Promise.all(waiting)))).toBeLessThan(20_000)
     const leases = await Promise.all(waiting)
     expect(leases.map(({ state }) => state)).toEqual(leases.map(() => 'held'))
     await Promise.all([ann.close(), bob.close()])
