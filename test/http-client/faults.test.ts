@@ -33,6 +33,18 @@ describe('a client of one server', () => {
     expect(await ann.list({ holder: 'ann' })).toHaveLength(1)
   })
 
+  it('counts a lease from before it asked, however long question and answer were on their way', async () => {
+    const { open, proxy } = await newHttpStage()
+    const ann = await open('ann')
+    const eachWayMs = 150
+    proxy.delay(eachWayMs)
+    const lease = await ann.acquire('work:1', { ttlMs: 10_000 })
+    expect(lease.remainingMs).toBeLessThanOrEqual(10_000 - 2 * eachWayMs)
+    await lease.renew()
+    expect(lease.remainingMs).toBeLessThanOrEqual(10_000 - 2 * eachWayMs)
+    proxy.clear()
+  })
+
   it('gets the lease whose claim was answered into a broken connection', async () => {
     const { open, proxy } = await newHttpStage()
     const [ann, bob] = [await open('ann'), await open('bob')]
