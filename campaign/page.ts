@@ -1,5 +1,5 @@
 /** docs/reliability.md, from the results alone: a test compares the page with them. */
-import type { Part } from './part.ts'
+import type { Counts, Part } from './part.ts'
 import {
   countsText,
   figure,
@@ -24,7 +24,7 @@ export function pageOf(tried: readonly Tried[], finds: readonly Find[]): string 
       tried.map(({ part, results }) => [
         `[${part.name}](#${part.name.replaceAll(' ', '-')})`,
         verdictText(verdictOf(part, results)),
-        countsText(totalsOf(results)),
+        results.steps.length === 0 ? '—' : countsText(measured(part, totalsOf(results))),
         countsText(part.atLeast),
       ]),
     ),
@@ -40,6 +40,11 @@ export function pageOf(tried: readonly Tried[], finds: readonly Find[]): string 
     '',
     ...tried.flatMap(sectionOf),
   ].join('\n')
+}
+
+/** Of what was done, that which has a minimum; the section of the part has all of it. */
+function measured({ atLeast }: Part, totals: Counts): Counts {
+  return Object.fromEntries(Object.keys(atLeast).map((name) => [name, totals[name] ?? 0]))
 }
 
 const HEAD = `# Reliability: what was tried

@@ -104,7 +104,7 @@ function write(lease: Lease, id: number, resource: number): void {
     // The guard is of this build, whatever the library is.
     const code = error instanceof Error && 'code' in error ? String(error.code) : ''
     if (code === 'STALE_FENCE') log.write(['write', nowUs(), id, null])
-    // The disk of the guarded data failed, too: nobody knows whether it was written.
+    // The disk of the guarded data failed, too: the write may have happened or not.
     else if (code.startsWith('SQLITE_')) log.write(['error', nowUs(), code])
     else throw error
   }

@@ -32,7 +32,7 @@ export interface Worker {
   readonly log: string
   readonly process: ChildProcess
   readonly pid: number
-  /** Whoever made trouble reckons with its death. */
+  /** A trouble kills it, or may. */
   isDoomed: boolean
 }
 
@@ -81,7 +81,7 @@ export class Crew {
     worker.process.kill('SIGCONT')
   }
 
-  /** Until every worker has logged something: trouble that comes before anybody works is none. */
+  /** Until every worker has logged something: trouble that comes before the workers work is none. */
   async untilAllWork(withinMs: number): Promise<void> {
     const untilMs = performance.now() + withinMs
     const isIdle = ({ log }: Worker): boolean => !fs.existsSync(log) || fs.statSync(log).size === 0

@@ -45,7 +45,7 @@ export class DuplicatingProxy {
       response.on('error', () => answer.destroy())
     })
     call.on('error', () => answer.destroy())
-    // Who hangs up here hangs up there: a wait must not go on for nobody.
+    // A client that hangs up here hangs up there: the server must not wait on its behalf.
     answer.on('close', () => answer.writableFinished || call.destroy())
   }
 

@@ -105,7 +105,7 @@ class HoldCheck {
     this.#hold(hold, atUs)
   }
 
-  /** From now on, and until its own view ends, the holder acts as if nobody else had the resource. */
+  /** From now on, and until its own view ends, the holder acts as if no other had the resource. */
   #hold(hold: Hold, atUs: number): void {
     if (hold.untilUs <= atUs) return
     const state = this.#stateOf(hold.resource)

@@ -45,7 +45,7 @@ export function redisStage(): Promise<Stage> {
   return behindProxy(startRedis({ settings: DURABLE_REDIS }))
 }
 
-/** It keeps nothing on disk: whoever kills it makes it lose its data. */
+/** It keeps nothing on disk: a kill makes it lose its data. */
 export function forgetfulRedisStage(): Promise<Stage> {
   return behindProxy(startRedis())
 }

@@ -103,7 +103,7 @@ export const SILENCE = trouble('silences of the network', async (scene) => {
   proxy.cut()
 })
 
-/** Packets are lost in one direction, and nobody is told. */
+/** Packets are lost in one direction; neither end is told. */
 export const ONE_WAY = trouble('one-way partitions', async (scene) => {
   const direction = scene.random.pick(['requests', 'replies'] as const)
   scene.stage.link?.lose(direction)

@@ -83,7 +83,7 @@ function storeOf({ file, synchronous }: CrashOrder): string {
 
 export async function runSubject(order: CrashOrder): Promise<void> {
   const { kind, marker } = order
-  // The older store is converted by whoever opens it, which is the commit itself.
+  // Opening the older store converts it, and that is the commit itself.
   const tenure = await openTenure(kind === 'migration' ? 'memory:' : storeOf(order), {
     holder: 'ann',
   })

@@ -1,4 +1,4 @@
-/** An address that stays while what is behind it changes, as a virtual address of a database is: whoever is connected is cut off. */
+/** An address that stays while what is behind it changes, as a virtual address of a database is: clients that are connected are cut off. */
 import net, { type AddressInfo } from 'node:net'
 
 export class Forwarder {
