@@ -44,7 +44,6 @@ const NO_FACTS: Readonly<RealmFacts> = {
 }
 /** Most acquires see nothing, and a map is not cheap to make. */
 const NO_RECORDS: ReadonlyMap<LeaseId, VersionedEntry> = new Map()
-const NO_ENTRIES: ReadonlyMap<LeaseId, Entry> = new Map()
 /** What no entry ever has. */
 const NO_VERSION = -1
 const ENTRIES_MAX = 200_000
@@ -185,14 +184,9 @@ export function shownView(readSet: ReadSet, view: PlaceView, confirmedUs: number
 /** The view as `decide` sees it. `lastFence` is given apart, because a server may have moved it on. */
 export function realmViewOf(view: CachedView, lastFence: number, settings: Settings): RealmView {
   const { records, ticketCount, prior, epoch } = view
-  const entries = records.size === 0 ? NO_ENTRIES : entriesOf(records)
-  return { entries, lastFence, ticketCount, epoch, prior, settings }
-}
-
-function entriesOf(records: ReadonlyMap<LeaseId, VersionedEntry>): ReadonlyMap<LeaseId, Entry> {
   const entries = new Map<LeaseId, Entry>()
   for (const [id, { entry }] of records) entries.set(id, entry)
-  return entries
+  return { entries, lastFence, ticketCount, epoch, prior, settings }
 }
 
 /** The view as the server is to compare it. */

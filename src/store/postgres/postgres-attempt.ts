@@ -246,7 +246,8 @@ function dependency(place: Place): object {
   const { claims, behind, isKeepAlive, readSet } = place
   if (claims === null) return { depends_on: 'entry' }
   if (behind !== undefined) return { depends_on: 'last', claims: claimText([behind]) }
-  const seen = seenInOrder(claims)
+  // In the order in which the server compares.
+  const seen = claims.toSorted((a, b) => (a.id < b.id ? -1 : 1))
   if (isKeepAlive === true) {
     const holder = seen.find(({ id }) => id === readSet.leaseId)?.record?.entry.holder
     const own = seen.filter(({ record }) => record?.entry.holder === holder)
@@ -261,16 +262,6 @@ function dependency(place: Place): object {
 
 function claimText(claims: readonly SeenClaim[]): string {
   return claims.map(({ id, claim }) => `${id}:${claim}`).join()
-}
-
-/** In the order in which the server compares; mostly they are, because ids grow. */
-function seenInOrder(claims: readonly SeenClaim[]): readonly SeenClaim[] {
-  let last = ''
-  for (const { id } of claims) {
-    if (id < last) return claims.toSorted((a, b) => (a.id < b.id ? -1 : 1))
-    last = id
-  }
-  return claims
 }
 
 /** Of few entries it is cheaper to hear all again. */

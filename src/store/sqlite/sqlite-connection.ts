@@ -5,6 +5,7 @@
 import path from 'node:path'
 import { parseNamespace } from '../../core/resource.ts'
 import { fs } from '../../runtime/file-system.ts'
+import { isProcessAlive, ownProcessId } from '../../runtime/processes.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
@@ -60,10 +61,7 @@ export async function connect(options: SqliteStoreOptions): Promise<SqliteConnec
     url: `sqlite:${options.path}`,
   }
   const { runtime, ticks, namespace, url } = settled
-  const { domain: known } = ticks
   const Driver = await loadSqlite()
-  // Hardly any platform needs it, so hardly any start-up should pay for it.
-  const elect = known === null ? (await import('./first-opener.ts')).electDomain : () => known
   // Whose file it is need not be found out where its header says so.
   const isReady = isPlainlyOurs(options.path)
   const origin = isReady ? null : await import('./file-origin.ts')
@@ -83,7 +81,7 @@ export async function connect(options: SqliteStoreOptions): Promise<SqliteConnec
         migrations.migrate(database, { wallMs: runtime.wallMs(), ticks, isForced, url })
       }
       createNamespace(database, namespace, runtime.wallMs())
-      const domain = elect({ database, ticks, uuid: () => runtime.uuid() })
+      const domain = ticks.domain ?? electDomain(database, settled)
       return { ...settled, database, domain }
     } catch (error) {
       database?.close()
@@ -166,4 +164,39 @@ export function configureConnection(
   database.pragma('foreign_keys = OFF')
   database.pragma('cache_size = -16000')
   database.pragma('wal_autocheckpoint = 4000')
+}
+
+type Timed = Pick<SqliteConnection, 'runtime' | 'ticks'>
+
+interface Opener {
+  readonly pid: number
+  readonly base: string
+  readonly tick_us: number
+}
+
+/**
+ * The clock domain on platforms that cannot tell one boot from the next: made up by the first process that opens the
+ * database, and shared by those that open it while another has it open. To be called outside of any transaction.
+ *
+ * The openers are rows of the database, read and written in one write transaction, so two processes cannot both be the
+ * first. When none of them is alive, no process can be sure that the monotonic clock is still the same one, so the domain
+ * is a new one. Its name has no boot, and therefore proves nothing about processes that used another.
+ */
+function electDomain(database: SqliteDatabase, { runtime, ticks }: Timed): string {
+  database.exec('BEGIN IMMEDIATE')
+  try {
+    const openers = database.prepare('SELECT pid, base, tick_us FROM openers').all() as Opener[]
+    const tickUs = ticks.tickUs()
+    const companion = openers.find(({ pid, tick_us }) => isProcessAlive(pid) && tick_us <= tickUs)
+    const base = companion?.base ?? `${ticks.host}//${runtime.uuid()}`
+    if (companion === undefined) database.exec('DELETE FROM openers')
+    database
+      .prepare('INSERT OR REPLACE INTO openers VALUES (?, ?, ?)')
+      .run(ownProcessId(), base, tickUs)
+    database.exec('COMMIT')
+    return base
+  } catch (error) {
+    if (database.inTransaction) database.exec('ROLLBACK')
+    throw error
+  }
 }

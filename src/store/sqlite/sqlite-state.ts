@@ -43,8 +43,6 @@ export class SqliteState implements RowNames {
   /** Another object whenever one of them may differ. */
   settingRows: readonly SettingRow[] = []
   #configRevision = -1
-  #lastDomain = ''
-  #lastGeneration = 0
 
   lastFence = 0
   lastSequence = 0
@@ -97,7 +95,6 @@ export class SqliteState implements RowNames {
   /** Forgets what a transaction that was rolled back may have brought in. */
   reset(): void {
     this.#domains.clear()
-    this.#lastDomain = ''
     this.#configRevision = -1
   }
 
@@ -122,21 +119,13 @@ export class SqliteState implements RowNames {
     return this.#domain(generation).name
   }
 
-  generationOf(domain: string): number {
-    if (domain !== this.#lastDomain) {
-      this.#lastGeneration = this.#generationOf(domain)
-      this.#lastDomain = domain
-    }
-    return this.#lastGeneration
-  }
-
   /** Of the clock that this store goes by, or is about to: it need not be written down yet. */
   ownGenerationOf(domain: string): number {
     return Number(domain.slice(domain.lastIndexOf('#') + 1))
   }
 
   /** A clock of another store, of which a rebuilt one tells, is written down under a number below 0. */
-  #generationOf(domain: string): number {
+  generationOf(domain: string): number {
     const generation = this.ownGenerationOf(domain)
     if (this.#domains.get(generation)?.name === domain) return generation
     const own = this.statements.get(READ_DOMAIN).get(this.namespace, generation) as

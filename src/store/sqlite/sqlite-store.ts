@@ -331,11 +331,6 @@ export class SqliteStore implements Store {
   }
 
   #take(jobs: readonly GroupJob[]): void {
-    if (jobs.length === 0) return
-    if (jobs.length === this.#queue.length) {
-      this.#queue = []
-      return
-    }
     const taken = new Set(jobs)
     this.#queue = this.#queue.filter((job) => !taken.has(job))
   }
