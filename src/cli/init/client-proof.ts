@@ -6,14 +6,9 @@ import path from 'node:path'
 import { hasCode } from '../../runtime/file-system.ts'
 import { runProgram, type ProgramEnd } from '../../runtime/programs.ts'
 import { attempt, type Check } from '../checkup.ts'
-import {
-  CLIENT_SETTINGS,
-  commandOf,
-  isOwnHook,
-  type ClientSettings,
-} from '../init/client-settings.ts'
-import { ownHooks } from '../init/hook-settings.ts'
-import { edited, projectDirectory, readSettingsFile } from '../init/settings-file.ts'
+import { CLIENT_SETTINGS, commandOf, isOwnHook, type ClientSettings } from './client-settings.ts'
+import { ownHooks } from './hook-settings.ts'
+import { edited, projectDirectory, readSettingsFile } from './settings-file.ts'
 import { TRIAL_LIMIT_MS, withHeldFile, type ProofFile } from './held-file.ts'
 
 /** Nothing of a client whose settings do not call Tenure. */
