@@ -628,6 +628,12 @@ export const CHANGES = {
       prefix: required(
         text(NAME_BYTES_MAX),
         'How the ids of the sessions begin that are shown; `*`: all of them',
+        { more: 'With the layout `poll`: how the keys of the fleet begin.' },
+      ),
+      layout: optional(
+        choice(['lease', 'poll']),
+        '`lease`: instances and sessions are leases of the namespace; `poll`: they are keys of polling services on Redis',
+        { default: { value: 'lease' } },
       ),
     },
   ),

@@ -23,7 +23,7 @@ import { readHttpRequest, type RequestOf } from '../protocol/requests.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { AccessEntry, OnRequest } from './access.ts'
 import { authorise, shownError } from './authorise.ts'
-import type { Call, Fields, Route } from './call.ts'
+import type { Call, Fields, PollFleet, Route } from './call.ts'
 import {
   callerOf,
   callerOfGrant,
@@ -80,6 +80,7 @@ export interface ApplicationParts {
   readonly repositories: ReadonlyMap<string, string>
   /** How the sealed ledger stands; null: there is none to look at. */
   readonly ledger: (() => Promise<LedgerStanding>) | null
+  readonly pollFleet: PollFleet | null
   readonly onRequest: OnRequest
   readonly isStopping: () => boolean
 }
@@ -356,7 +357,7 @@ async function callOf(
   { incoming, outgoing }: HttpBindings,
   named: string | null = null,
 ): Promise<Call> {
-  const { runtime, stores, limiter, keys, metrics } = parts
+  const { runtime, stores, limiter, keys, metrics, pollFleet } = parts
   const asked = named ?? single(incoming, NAMESPACE_HEADER)
   const namespace = namespaceFor(caller, asked === null ? null : parseNamespace(asked))
   const key = single(incoming, 'idempotency-key')
@@ -367,7 +368,7 @@ async function callOf(
     throw invalid('Idempotency-Key', 'must be given with a grant', 'none')
   }
   return {
-    ...{ caller, runtime, keys, store: await stores.of(namespace) },
+    ...{ caller, runtime, keys, pollFleet, store: await stores.of(namespace) },
     connection: new HttpConnection(outgoing),
     requestIdOf: (holder) =>
       key === null ? runtime.uuid() : requestId([caller.name, holder, key]),

@@ -1,5 +1,6 @@
 /** A request on its way from the route to the store. */
 import type { CallerConnection } from '../client/caller-connection.ts'
+import type { Overview } from '../fleet/fleet-overview.ts'
 import type { RequestName } from '../protocol/requests.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { Caller } from './caller.ts'
@@ -23,7 +24,12 @@ export interface Call {
   readonly onRefused: (error: unknown) => void
   /** Of the registrar whose grants are believed; null: of none. */
   readonly keys: (() => KeyRing) | null
+  /** Null: the store is not Redis. */
+  readonly pollFleet: PollFleet | null
 }
+
+/** Reads the fleet whose keys of polling services begin with `prefix`. */
+export type PollFleet = (prefix: string) => Promise<Overview>
 
 export interface Route {
   readonly method: 'GET' | 'POST' | 'PATCH'

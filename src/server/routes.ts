@@ -24,7 +24,7 @@ import { askedCall } from './asked-call.ts'
 import { shownAnswer } from './authorise.ts'
 import type { Call, Fields, Route } from './call.ts'
 import { maySee, requireResource } from './caller.ts'
-import { goneIfForeign, problemOf } from './problem.ts'
+import { forbidden, goneIfForeign, httpError, problemOf } from './problem.ts'
 
 const LEASE = '/v1/leases/{id}'
 
@@ -134,8 +134,10 @@ async function history({ caller, store }: Call, filter: Fields): Promise<object>
 }
 
 /** Of the whole namespace, as `tenure fleet` reads it: the layout of leases has one fleet in each. */
-async function fleet({ caller, store, runtime }: Call, request: Fields): Promise<object> {
-  const { prefix } = request as RequestOf<'fleet'>
+async function fleet(call: Call, request: Fields): Promise<object> {
+  const { prefix, layout } = request as RequestOf<'fleet'>
+  if (layout === 'poll') return pollFleet(call, prefix)
+  const { caller, store, runtime } = call
   const leases: LeaseInfo[] = []
   for await (const page of listAll(store.api, { state: 'active' })) {
     leases.push(...page.filter(({ resource }) => maySee(caller, resource)))
@@ -145,6 +147,20 @@ async function fleet({ caller, store, runtime }: Call, request: Fields): Promise
   const owned = survey.owned.filter(({ sessionId }) => isShown(sessionId))
   const facts = { nowMs: runtime.wallMs(), leaseTtlMs: LEASE_TTL_MS_DEFAULT }
   return overviewOf(nodes, { ...survey, owned }, facts)
+}
+
+/** The keys are no leases, and a token sees of them what it would see of leases with the same names. */
+async function pollFleet({ caller, pollFleet: read }: Call, prefix: string): Promise<object> {
+  if (read === null)
+    throw httpError(404, 'the store must be Redis, which has keys of polling services')
+  if (!['*', 'default'].includes(caller.namespace)) {
+    throw forbidden('keys of polling services, which have no namespace, are shown in default only')
+  }
+  const { nodes, sessions } = await read(prefix)
+  return {
+    nodes: nodes.filter(({ instanceId }) => maySee(caller, `node:${instanceId}`)),
+    sessions: sessions.filter(({ sessionId }) => maySee(caller, `session:${sessionId}`)),
+  }
 }
 
 async function settings({ store }: Call, request: Fields): Promise<object> {

@@ -25,6 +25,7 @@ import type { LeaseApi } from '../service/lease-api.ts'
 import type { OnRequest } from './access.ts'
 import { application } from './application.ts'
 import { refuseExposure } from './host-check.ts'
+import type { PollFleet } from './call.ts'
 import type { LedgerStanding } from './ledger-standing.ts'
 import type { McpRoute } from './mcp-route.ts'
 import { ServerMetrics } from './metrics.ts'
@@ -60,6 +61,8 @@ export interface ServerOptions {
   readonly repositories?: Readonly<Record<string, string>>
   /** How the sealed ledger stands; default: the server knows of none. */
   readonly ledger?: () => Promise<LedgerStanding>
+  /** Reads a fleet on keys of polling services; default: the server knows of none. */
+  readonly pollFleet?: PollFleet
   /** Hears of every request when its answer has ended. */
   readonly onRequest?: OnRequest
   /** Of a token that has no limit of its own. Default 5,000. */
@@ -115,6 +118,7 @@ export async function startServer(options: ServerOptions): Promise<TenureServer>
     keys: options.keys ?? null,
     name: options.name ?? null,
     ledger: options.ledger ?? null,
+    pollFleet: options.pollFleet ?? null,
     onRequest: options.onRequest ?? (() => undefined),
     mcp: () => mcp.load(),
     repositories: new Map(Object.entries(options.repositories ?? {})),

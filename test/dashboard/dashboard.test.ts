@@ -4,8 +4,11 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import type { Browser, Page } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { requireTestTool } from '../../scripts/test-tools.mjs'
+import type { LeaseManager } from '../../src/fleet/contract.ts'
+import { openLeaseManager } from '../../src/open-fleet.ts'
+import { freshRedis } from '../servers/shared-servers.ts'
 import {
   newWorkshopDirectory,
   startProgram,
@@ -477,6 +480,32 @@ describe('every view', () => {
     await page.locator('.connection.live').waitFor()
     await seeEverything()
   })
+})
+
+it('shows a fleet on keys of polling services, with its sessions as they move', async () => {
+  const redis = await freshRedis()
+  onTestFinished(() => redis.remove())
+  const instance = async (name: string): Promise<LeaseManager> => {
+    const instanceId = `${name}-1736598400000000000-a1b2c3d4`
+    const manager = await openLeaseManager(redis.url, { instanceId, name })
+    await manager.start()
+    onTestFinished(() => manager.stop())
+    return manager
+  }
+  const [one, other] = [await instance('api-1'), await instance('api-2')]
+  const session = '11111111-2222-4333-8444-555555555555'
+  expect(await one.tryAcquire(session)).toBe(true)
+  const server = await serve(workshop(), ['--store', redis.url])
+  const page = await openPage({ browser })
+  await page.goto(`${server.url}/#/fleet`)
+  await page.getByText('On keys of polling services: 2 nodes, 1 session').waitFor()
+  const card = (name: string): ReturnType<Page['locator']> =>
+    page.locator('.card', { hasText: name })
+  await card('api-1').getByText(session).waitFor()
+  await one.release(session)
+  expect(await other.tryAcquire(session)).toBe(true)
+  await card('api-2').getByText(session).waitFor()
+  expect(await violations(page)).toEqual([])
 })
 
 describe('where the server has tokens', () => {

@@ -3,6 +3,8 @@ import path from 'node:path'
 import { createSecureContext } from 'node:tls'
 import { invalid } from '../../core/errors.ts'
 import { readKeyFile } from '../../delegation/key-file.ts'
+import { LEASE_TTL_MS_DEFAULT } from '../../fleet/fleet-options.ts'
+import { readOverview } from '../../fleet/fleet-overview.ts'
 import { openApi } from '../../open.ts'
 import { onFault } from '../../runtime/diagnostics.ts'
 import { fs } from '../../runtime/file-system.ts'
@@ -100,7 +102,7 @@ async function run(call: CliCall<ServeTable>): Promise<number> {
     role: options.operator === true ? 'operator' : 'holder',
     keys: () => readKeyFile(keyFile),
     repositories: repositoriesOf(options.repo, cwd),
-    ...given({ ledger: ledgerOf(call) }),
+    ...given({ ledger: ledgerOf(call), pollFleet: pollFleetOf(identity.url) }),
     onRequest: (entry) => say(format, entry, accessLine(entry)),
   })
   printer.answer({ url: server.url }, () => server.url)
@@ -117,6 +119,21 @@ function ledgerOf({ identity, options, cwd }: CliCall<ServeTable>): ServerOption
   const directory = ledgerDirectoryOf(options.ledger, identity.url, cwd)
   const keys = keysOfOne(readKeyFile(keyFileOf(options.keys, cwd)), undefined)
   return servedLedger({ directory, keys, copy: undefined, identity, retentionDays: undefined })
+}
+
+/** Each look is a connection of its own, as for a command: the page takes one every few seconds while a person looks. */
+function pollFleetOf(url: string): ServerOptions['pollFleet'] {
+  if (!/^rediss?:/.test(url)) return undefined
+  return async (prefix) => {
+    const { openLayout } = await import('../../open-fleet.ts')
+    const { layout } = await openLayout(url, { layout: 'poll', prefix, ready: false })
+    try {
+      await layout.open(null)
+      return await readOverview(layout, { nowMs: Date.now(), leaseTtlMs: LEASE_TTL_MS_DEFAULT })
+    } finally {
+      await layout.close()
+    }
+  }
 }
 
 function whoMay(tokens: string | null, isOperator: boolean): string {

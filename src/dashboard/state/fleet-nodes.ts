@@ -1,32 +1,43 @@
 /**
- * The fleet as its leases tell of it: `node:ID` says who is there, `session:ID` who polls what, `drain:ID` who should be
- * empty. (A fleet on the keys of polling services has no leases: `tenure fleet` shows that one.)
+ * Fleets by their nodes. With leases `node:ID` says who is there, `session:ID` who polls what, `drain:ID` who should be empty; a
+ * fleet on keys of polling services has no leases, and the server reads its keys.
  */
 import type { LeaseInfo } from '../../core/lease.ts'
 import { kindOf, nameOf, type Resource } from '../../core/resource.ts'
+import type { AnswerOf } from '../../protocol/answers.ts'
 import type { LedgerRow } from '../wire/answers.ts'
 
 export interface NodeLoad {
   readonly id: string
   readonly name: string | null
   /** `silent`: it owns something and shows no heartbeat. */
-  readonly state: 'ready' | 'draining' | 'silent'
+  readonly state: 'ready' | 'not_ready' | 'draining' | 'silent'
   readonly weight: number
-  readonly sessions: readonly LeaseInfo[]
+  readonly sessions: readonly NodeSession[]
+  /** Null: it has none, or none that is a lease. */
   readonly heartbeat: LeaseInfo | null
+}
+
+export interface NodeSession {
+  readonly name: string
+  /** Null: a key of polling services, of which there is no other view. */
+  readonly resource: Resource | null
 }
 
 export function nodesOf(leases: Iterable<LeaseInfo>): readonly NodeLoad[] {
   const heartbeats = new Map<string, LeaseInfo>()
   const draining = new Set<string>()
-  const sessions = new Map<string, LeaseInfo[]>()
+  const sessions = new Map<string, NodeSession[]>()
   for (const lease of leases) {
     if (lease.state !== 'active') continue
     const kind = kindOf(lease.resource)
     if (kind === 'node') heartbeats.set(nameOf(lease.resource), lease)
     else if (kind === 'drain') draining.add(nameOf(lease.resource))
     else if (kind === 'session') {
-      sessions.set(lease.holder, [...(sessions.get(lease.holder) ?? []), lease])
+      const { holder, resource } = lease
+      const own = sessions.get(holder) ?? []
+      own.push({ name: nameOf(resource), resource })
+      sessions.set(holder, own)
     }
   }
   const ids = new Set([...heartbeats.keys(), ...draining, ...sessions.keys()])
@@ -40,6 +51,15 @@ export function nodesOf(leases: Iterable<LeaseInfo>): readonly NodeLoad[] {
       state: draining.has(id) ? 'draining' : heartbeat === null ? 'silent' : 'ready',
     }
   })
+}
+
+export function pollNodesOf({ nodes, sessions }: AnswerOf<'fleet'>): readonly NodeLoad[] {
+  return nodes.map(({ instanceId: id, name, state, weight }) => ({
+    ...{ id, name, state, weight: weight ?? 1, heartbeat: null },
+    sessions: sessions
+      .filter(({ ownerId }) => ownerId === id)
+      .map(({ sessionId }) => ({ name: sessionId, resource: null })),
+  }))
 }
 
 export interface Rebalance {

@@ -1,15 +1,18 @@
 /** Instances that share sessions: who is there, how much each has, and how sessions moved. */
 import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
-import { nameOf } from '../../core/resource.ts'
+import { readAnswer, type AnswerOf } from '../../protocol/answers.ts'
 import { useFeed } from '../feed-context.ts'
+import type { MarkName } from '../parts/mark-name.ts'
 import { Mark } from '../parts/marks.tsx'
 import { HolderLink, ResourceLink } from '../parts/names.tsx'
 import { TimeLeft } from '../parts/time-left.tsx'
 import { countText, momentText, plural, visibleName } from '../parts/words.ts'
-import { nodesOf, rebalancesOf, type NodeLoad } from '../state/fleet-nodes.ts'
+import { nodesOf, pollNodesOf, rebalancesOf, type NodeLoad } from '../state/fleet-nodes.ts'
 import { cutText, readHistory } from '../state/history.ts'
-import { useAsked } from '../state/use-asked.ts'
+import { route } from '../state/route.ts'
+import { useAsked, type Asked } from '../state/use-asked.ts'
+import { pathWith, ProblemError } from '../wire/server-calls.ts'
 import { Section } from './resource-view.tsx'
 
 const READ_AGAIN_MS = 5_000
@@ -21,39 +24,76 @@ export function FleetView(): JSX.Element {
   const feed = useFeed()
   const version = feed.version.value
   const nodes = useMemo(() => nodesOf(feed.leases.all()), [version])
-  const total = nodes.reduce((sum, { sessions }) => sum + sessions.length, 0)
-  const weights = nodes.reduce(
-    (sum, { weight, state }) => sum + (state === 'ready' ? weight : 0),
-    0,
-  )
+  const polled = usePollFleet()
+  const polledNodes = polled.kind === 'answered' ? pollNodesOf(polled.answer) : []
   return (
     <main class="view page-sheet">
       <header class="subject">
         <h1>Fleet</h1>
-        <p class="dim">
-          {plural(nodes.length, 'node')}, {plural(total, 'session')}
-        </p>
+        <p class="dim">{sizeText(nodes)}</p>
       </header>
-      {nodes.length === 0 ? (
+      {nodes.length + polledNodes.length === 0 ? (
         <p class="empty">
           No fleet runs on this store. <code>tenure fleet run</code> starts an instance of one.
         </p>
       ) : null}
-      <div class="cards">
-        {nodes.map((node) => (
-          <NodeCard
-            key={node.id}
-            node={node}
-            fair={weights === 0 ? 0 : (total * node.weight) / weights}
-          />
-        ))}
-      </div>
+      <Nodes nodes={nodes} />
+      {polled.kind === 'refused' ? <p class="problem">{polled.problem}</p> : null}
+      {polledNodes.length === 0 ? null : (
+        <Section title={`On keys of polling services: ${sizeText(polledNodes)}`}>
+          <Nodes nodes={polledNodes} />
+        </Section>
+      )}
       <Rebalances />
     </main>
   )
 }
 
-const STATE_MARKS = { ready: 'held', draining: 'revoking', silent: 'expired' } as const
+/** Where the store has such keys; their prefix is in the address, or the usual one. */
+function usePollFleet(): Asked<AnswerOf<'fleet'>> {
+  const feed = useFeed()
+  const prefix = route.value.params.get('prefix') ?? 'poll'
+  const version = Math.floor(feed.nowMs.value / READ_AGAIN_MS)
+  return useAsked(`fleet ${prefix}`, version, async (signal) => {
+    const path = pathWith(`/v1/fleets/${encodeURIComponent(prefix)}`, { layout: 'poll' })
+    try {
+      return readAnswer('fleet', await feed.calls.json(path, { signal }))
+    } catch (error) {
+      const isElsewhere = error instanceof ProblemError && [403, 404].includes(error.status)
+      if (isElsewhere) return { nodes: [], sessions: [] }
+      throw error
+    }
+  }).value
+}
+
+function sizeText(nodes: readonly NodeLoad[]): string {
+  const total = nodes.reduce((sum, { sessions }) => sum + sessions.length, 0)
+  return `${plural(nodes.length, 'node')}, ${plural(total, 'session')}`
+}
+
+function Nodes({ nodes }: { nodes: readonly NodeLoad[] }): JSX.Element {
+  const total = nodes.reduce((sum, { sessions }) => sum + sessions.length, 0)
+  const ready = nodes.filter(({ state }) => state === 'ready')
+  const weights = ready.reduce((sum, { weight }) => sum + weight, 0)
+  return (
+    <div class="cards">
+      {nodes.map((node) => (
+        <NodeCard
+          key={node.id}
+          node={node}
+          fair={weights === 0 ? 0 : (total * node.weight) / weights}
+        />
+      ))}
+    </div>
+  )
+}
+
+const STATE_MARKS: Readonly<Record<NodeLoad['state'], MarkName>> = {
+  ready: 'held',
+  not_ready: 'offered',
+  draining: 'revoking',
+  silent: 'expired',
+}
 
 function NodeCard({ node, fair }: { node: NodeLoad; fair: number }): JSX.Element {
   const { id, name, state, weight, sessions, heartbeat } = node
@@ -63,7 +103,7 @@ function NodeCard({ node, fair }: { node: NodeLoad; fair: number }): JSX.Element
       <header>
         <Mark name={STATE_MARKS[state]} isSilent />
         <HolderLink name={id} />
-        <span class="dim">{state}</span>
+        <span class="dim">{state.replace('_', ' ')}</span>
       </header>
       {name === null ? null : (
         <p class="words">
@@ -80,17 +120,22 @@ function NodeCard({ node, fair }: { node: NodeLoad; fair: number }): JSX.Element
       <span class="share" aria-hidden="true">
         <span class="run" style={{ transform: `scaleX(${Math.min(1, load / 2)})` }} />
       </span>
-      {heartbeat === null ? (
-        <p class="problem">No heartbeat</p>
-      ) : (
+      {state === 'silent' ? <p class="problem">No heartbeat</p> : null}
+      {heartbeat === null ? null : (
         <p class="beat">
           <span class="dim">heartbeat</span> <TimeLeft lease={heartbeat} />
         </p>
       )}
       <p class="chips">
-        {sessions.slice(0, SESSIONS_SHOWN).map(({ id: leaseId, resource }) => (
-          <ResourceLink key={leaseId} name={resource} label={nameOf(resource)} />
-        ))}
+        {sessions.slice(0, SESSIONS_SHOWN).map(({ name: session, resource }) =>
+          resource === null ? (
+            <span class="resource" key={session}>
+              <bdi>{visibleName(session)}</bdi>
+            </span>
+          ) : (
+            <ResourceLink key={session} name={resource} label={session} />
+          ),
+        )}
         {sessions.length > SESSIONS_SHOWN ? (
           <span class="dim">and {countText(sessions.length - SESSIONS_SHOWN)} more</span>
         ) : null}
