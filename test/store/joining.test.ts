@@ -156,7 +156,7 @@ describe.each(SERVERS)('on %s', (name, freshPlace, openBackend) => {
       expect(await api.acquire(asked)).toMatchObject({ kind: 'queued', position: 73 })
       expect(told.map(({ views }) => views[0]?.entries.length)).toEqual([71, 72, 73, 74])
       // PostgreSQL compares all that it tells of, and leaves out of its answer what has not changed.
-      const parts = told.map(({ views }) => views[0]?.isPart === true)
+      const parts = told.map(({ views }) => views[0]?.isPartial === true)
       expect(parts).toEqual([false, ...Array.from({ length: 3 }, () => name === 'redis')])
       expect((await waiting()).at(-1)).toBe(asked.id)
     })

@@ -107,7 +107,7 @@ export interface PlaceView {
   readonly prior: PriorEffect | null
   readonly epoch: number
   /** The place was `behind` a claim; what came before that one was not read, and is given as the attempt has it. */
-  readonly isPart?: boolean
+  readonly isPartial?: boolean
 }
 
 export type Reply =

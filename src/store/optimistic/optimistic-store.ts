@@ -500,7 +500,7 @@ export class OptimisticStore implements Store {
     request.views = request.readSets.map((readSet, index) => {
       const place = shown[index]
       if (place === undefined) throw this.#nonsense('a place has no view')
-      const confirmedUs = place.isPart === true ? views[index]?.confirmedUs : now.tick.us
+      const confirmedUs = place.isPartial === true ? views[index]?.confirmedUs : now.tick.us
       const view = shownView(readSet, place, confirmedUs ?? 0)
       this.#cache.learn(view)
       return view

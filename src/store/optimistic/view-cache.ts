@@ -176,7 +176,7 @@ function isPending(record: VersionedEntry | null): boolean {
 
 /** What the server has shown of a read set. */
 export function shownView(readSet: ReadSet, view: PlaceView, confirmedUs: number): CachedView {
-  const { entries, isPart: _isPart, ...facts } = view
+  const { entries, isPartial: _isPartial, ...facts } = view
   const records = new Map(entries.map((record) => [record.entry.id, record]))
   return { readSet, records, ...facts, isDoubtful: false, confirmedUs }
 }

@@ -8,11 +8,11 @@
  *  2. Read the clock.
  *  3. Compare what each attempt was decided on with what is there, after all locks are held: each statement of a VOLATILE
  *     function sees what was committed before it began.
- *  4. Write what the attempts say that were decided on the truth: entries, events, request marks, epochs, realms.
- *  5. Tell those attempts that were not what is really there.
+ *  4. Write what the attempts say whose preconditions hold: entries, events, request marks, realms, epochs.
+ *  5. Answer the others with the current state.
  *
- * Every question is a few looks into an index, however small or new a table is: the planner is told so (BY_INDEX), and the
- * namespace is hidden from it in joins (`namespace + 0`), or it would walk all rows of the namespace in a table that
+ * Every query is a few index lookups, however small or new a table is: the planner is told so (FORCE_INDEX_SCANS), and
+ * the namespace is hidden from it in joins (`namespace + 0`), or it would scan all rows of the namespace in a table that
  * it has no statistics of. For the same reason nothing is asked with EXISTS, of which it may make a list of all rows.
  *
  * Functions are named by version and never dropped or changed while processes of that version may run: a connection
@@ -22,9 +22,9 @@ import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
 import { EVENT_COLUMNS, LIVE_COLUMNS, NOW_US, OWN_ID } from './postgres-columns.ts'
 
 /** The first key of the advisory locks of appenders. */
-const APPENDING = 1_952_804_469
+const APPENDER_LOCK_CLASS = 1_952_804_469
 
-const BY_INDEX = `SET enable_seqscan = off SET enable_hashjoin = off
+const FORCE_INDEX_SCANS = `SET enable_seqscan = off SET enable_hashjoin = off
   SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET plan_cache_mode = force_generic_plan SET jit = off`
 
 /** The namespace was there when the store was opened, and is not there now: the database is another, or an older one. */
@@ -39,7 +39,7 @@ export const NAMESPACE_GONE = 'TN001'
 const LEDGER_END = `
 CREATE OR REPLACE FUNCTION tenure.announce() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-  PERFORM pg_advisory_xact_lock_shared(${APPENDING},
+  PERFORM pg_advisory_xact_lock_shared(${APPENDER_LOCK_CLASS},
     (nextval('tenure.ledger_seq') % 2147483648)::integer);
 END $$;
 -- First the sequence, then the locks: an appender that announces itself after the first look takes higher numbers.
@@ -50,7 +50,7 @@ DECLARE
 BEGIN
   SELECT CASE WHEN is_called THEN last_value ELSE 0 END INTO highest FROM tenure.ledger_seq;
   SELECT max((highest - objid::bigint + 4294967296) % 2147483648) INTO announced FROM pg_locks
-    WHERE locktype = 'advisory' AND classid = ${APPENDING} AND objsubid = 2
+    WHERE locktype = 'advisory' AND classid = ${APPENDER_LOCK_CLASS} AND objsubid = 2
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
       AND (highest - objid::bigint + 4294967296) % 2147483648 < 1073741824;
   RETURN highest - coalesce(announced, 0);
@@ -75,7 +75,7 @@ $$;`
 const LISTED = `
 CREATE OR REPLACE FUNCTION tenure.listed_v9(
   p_namespace integer, p_after bigint, p_states text[], p_running_us bigint, p_limit bigint
-) RETURNS SETOF tenure.live_leases LANGUAGE plpgsql STABLE ${BY_INDEX} SET enable_sort = off AS $$
+) RETURNS SETOF tenure.live_leases LANGUAGE plpgsql STABLE ${FORCE_INDEX_SCANS} SET enable_sort = off AS $$
 BEGIN
   RETURN QUERY SELECT * FROM tenure.live_leases AS l
     WHERE l.number > p_after AND l.namespace + 0 = p_namespace
@@ -85,7 +85,7 @@ BEGIN
 END $$;
 CREATE OR REPLACE FUNCTION tenure.ended_v9(
   p_namespace integer, p_state text, p_after bigint, p_limit bigint
-) RETURNS SETOF tenure.ledger LANGUAGE plpgsql STABLE ${BY_INDEX} SET enable_sort = off AS $$
+) RETURNS SETOF tenure.ledger LANGUAGE plpgsql STABLE ${FORCE_INDEX_SCANS} SET enable_sort = off AS $$
 BEGIN
   RETURN QUERY SELECT * FROM tenure.ledger AS e
     WHERE e.ended = p_state AND e.seq + 0 > p_after AND e.namespace + 0 = p_namespace
@@ -128,8 +128,8 @@ const CLAIMS = `string_agg(l.id::text || ':' || l.claim, ',' ORDER BY l.id)`
 const LIVE_HERE = `tenure.live_leases AS l
             WHERE l.resource = p.resource AND l.namespace + 0 = p_namespace`
 
-/** What each place depends on besides its own entry, and whether that is otherwise. */
-const ARE_OTHER_CLAIMS = `CASE p.depends_on
+/** Whether what a place depends on besides its own entry is different from what the attempt has seen. */
+const CLAIMS_DIFFER = `CASE p.depends_on
           -- All live entries that overlap a flat resource, or one of a tree, none of them renewed later.
           WHEN 'flat' THEN (SELECT coalesce(${CLAIMS}, '') <> p.claims OR max(l.renewed_at) > p.wall_ms
             FROM ${LIVE_HERE})
@@ -148,21 +148,21 @@ const ARE_OTHER_CLAIMS = `CASE p.depends_on
         END`
 
 /**
- * An answer per attempt: by how much its new fences move up, MISSED, or BEHIND. Attempts that give fences in one realm
+ * An answer per attempt: by how much its new fences move up, MISSED, or CLOCK_BEHIND. Attempts that give fences in one realm
  * move by the same number, so that they stay apart.
  */
 const MISSED = -1
-const BEHIND = -2
+const CLOCK_BEHIND = -2
 
 const COMPARE = `
   SELECT array_agg(c.answer ORDER BY c.attempt) INTO answers FROM (
     SELECT p.attempt, CASE
-        WHEN max(r.last_us) - now_us > ${STORE_CLOCK_BEHIND_US_MAX} THEN ${BEHIND}
+        WHEN max(r.last_us) - now_us > ${STORE_CLOCK_BEHIND_US_MAX} THEN ${CLOCK_BEHIND}
         WHEN revision <> p_revision OR bool_or(
           now_us < p.from_us OR now_us >= p.before_us
           OR coalesce(r.last_wall_ms > p.wall_ms, false)
           OR p.own <> ${versionOf('p.id')}
-          OR coalesce(${ARE_OTHER_CLAIMS}, false)
+          OR coalesce(${CLAIMS_DIFFER}, false)
           OR p.request IS NOT NULL AND p.has_prior <> ${HAS_PRIOR}
           OR p.epoch <> coalesce(CASE WHEN p.realm = p.resource THEN r.epoch
             ELSE (SELECT o.epoch FROM tenure.realms AS o
@@ -177,7 +177,7 @@ const COMPARE = `
   IF p_versions IS NOT NULL THEN
     FOR stale IN SELECT DISTINCT v.attempt
       FROM jsonb_to_recordset(p_versions) AS v(attempt integer, id uuid, version integer)
-      WHERE v.version <> ${versionOf('v.id')} AND answers[v.attempt] <> ${BEHIND}
+      WHERE v.version <> ${versionOf('v.id')} AND answers[v.attempt] <> ${CLOCK_BEHIND}
     LOOP
       answers[stale] := ${MISSED};
     END LOOP;
@@ -191,8 +191,8 @@ const MOVED_FENCE = `u.fence + CASE WHEN u.is_new_fence THEN answers[u.attempt] 
 
 /**
  * \`due_us\` of an entry is never later than \`live_until_us\`, and stands still while it is not much earlier: so a renewal
- * changes no index. What is locked does not move, and is written by its place (\`ctid\`) instead of being looked for
- * from the wrong side.
+ * changes no index. A locked row does not move, and is updated by its row address (\`ctid\`), or the planner may join in
+ * the wrong order.
  */
 const WRITE_ENTRIES = `
   IF p_inserted IS NOT NULL THEN
@@ -297,7 +297,7 @@ CREATE OR REPLACE FUNCTION tenure.attempt_v9(
   p_places jsonb, p_versions jsonb, p_inserted jsonb, p_updated jsonb, p_removed jsonb,
   p_forgotten jsonb, p_events jsonb, p_marks jsonb, p_epochs jsonb, p_wakes jsonb,
   OUT now_us bigint, OUT revision bigint, OUT answers bigint[], OUT told json
-) LANGUAGE plpgsql VOLATILE ${BY_INDEX} AS $$
+) LANGUAGE plpgsql VOLATILE ${FORCE_INDEX_SCANS} AS $$
 #variable_conflict use_variable
 DECLARE
   watched bigint;

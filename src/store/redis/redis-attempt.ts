@@ -73,8 +73,8 @@ function attemptArgument(attempt: Attempt, channelOf: GroupFacts['channelOf']): 
   const { fromUs, beforeUs, wallMs, fences, epochs } = attempt
   const writes = attempt.writes.filter(({ before, after }) => before !== null || after !== null)
   return {
-    from: fromUs,
-    before: beforeUs,
+    notBefore: fromUs,
+    validUntil: beforeUs,
     wall: wallMs,
     firstFence: fences?.first,
     lastFence: fences?.last,
@@ -93,7 +93,7 @@ function placeArgument({ readSet, realm, own, claims, behind, hasPrior, epoch }:
   const place = {
     id: leaseId,
     realm,
-    own: String(own),
+    ownVersion: String(own),
     request: requestId ?? undefined,
     hasPrior: hasPrior || undefined,
     epoch: hasEpoch(resource) ? epoch : undefined,
@@ -123,7 +123,7 @@ function writeArgument(write: EntryWrite): object {
   return {
     id,
     // Its version; 0 if it was not there.
-    before: String(before?.version ?? 0),
+    expected: String(before?.version ?? 0),
     isRecorded: entry.recorded || undefined,
     // Nothing is kept of it.
     isGone: after === null || undefined,
@@ -275,7 +275,7 @@ function numberOf(told: unknown): number {
 /** What the server told, and what it left out because the attempt went behind it. */
 function wholeOf(told: readonly unknown[], place: Place | undefined): PlaceView {
   const view = viewOf(told)
-  if (view.isPart !== true) return view
+  if (view.isPartial !== true) return view
   const other = new Set(view.entries.map(({ entry }) => entry.id))
   const believed = place?.claims?.flatMap(({ id, record }) => {
     return record === undefined || other.has(id) ? [] : [record]
@@ -284,7 +284,7 @@ function wholeOf(told: readonly unknown[], place: Place | undefined): PlaceView 
 }
 
 function viewOf(view: readonly unknown[]): PlaceView {
-  const [fence, wallMs, tickets, epoch, leaseId, word, isPart, ...records] = view
+  const [fence, wallMs, tickets, epoch, leaseId, word, isPartial, ...records] = view
   return {
     entries: recordsOf(records),
     lastFence: numberOf(fence),
@@ -292,7 +292,7 @@ function viewOf(view: readonly unknown[]): PlaceView {
     ticketCount: numberOf(tickets),
     prior: leaseId === '' ? null : { leaseId: String(leaseId), type: typeOf(String(word)) },
     epoch: numberOf(epoch),
-    ...(isPart === 1 ? { isPart: true } : {}),
+    ...(isPartial === 1 ? { isPartial: true } : {}),
   }
 }
 

@@ -21,12 +21,12 @@ fetch('live', group.fields, live)
 state = readState(live.state)
 if not state or state.identity ~= identity then return '${ANOTHER}' end
 local attempts, now = group.attempts, clock(group.clock)
-local behind = state.high - now
-if behind >= 0 then now = state.high + 1 end
+local lag = state.high - now
+if lag >= 0 then now = state.high + 1 end
 local isCurrent = state.revision == group.revision
 local answer = { now, state.revision, not isCurrent and call('HGETALL', P .. 'settings'), 0, #attempts }
-if behind > ${STORE_CLOCK_BEHIND_US_MAX} then
-  answer[4] = math.ceil(behind / 1000)
+if lag > ${STORE_CLOCK_BEHIND_US_MAX} then
+  answer[4] = math.ceil(lag / 1000)
   return answer
 end
 local day = math.floor(now / ${DAY_MS * 1000})
@@ -66,15 +66,16 @@ local function realmOf(name)
   return realm
 end
 local function claimsBelow(resource)
-  local stem = sub(resource, -1) == '/' and resource or resource .. '/'
+  local prefix = sub(resource, -1) == '/' and resource or resource .. '/'
   local names, missing = {}, {}
-  for _, name in ipairs(call('ZRANGEBYLEX', P .. 'tree', '(' .. stem, '(' .. sub(stem, 1, -2) .. '0')) do
+  -- '0' is the character after '/'.
+  for _, name in ipairs(call('ZRANGEBYLEX', P .. 'tree', '(' .. prefix, '(' .. sub(prefix, 1, -2) .. '0')) do
     names[name] = true
     if live[name] == nil then missing[#missing + 1] = name end
   end
   fetch('live', missing, live)
   for name in pairs(changedTrees) do
-    if #name > #stem and sub(name, 1, #stem) == stem then names[name] = true end
+    if #name > #prefix and sub(name, 1, #prefix) == prefix then names[name] = true end
   end
   local lists = {}
   for name in pairs(names) do lists[#lists + 1] = realmOf(name).claims end
@@ -91,7 +92,11 @@ local function claimsAt(place)
 end
 `
 
-/** Whether all is as an attempt expects. `place.own` and `write.before` are versions, `claims` and `behind` texts of claims. */
+/**
+ * Whether all is as an attempt expects. `place.ownVersion` and `write.expected` are versions. `claims` and `behind` are texts
+ * of claims: for each live entry its id, its claim number, and `s` for a subtree or `e`. A new claim is appended and a
+ * changed one keeps its place, so the text ends with the claim that was filed last.
+ */
 const COMPARE = `
 local function versionOf(id)
   if live[id] then return match(live[id], '^%d+') end
@@ -105,7 +110,7 @@ local function priorOf(request)
   local event = position and position > 0 and eventAt(position)
   if event then
     local id, kind = match(event, '^(%S+) %d+ %d+ %["(%a+)"')
-    if isSeen(id, position) then return id, kind end
+    if isInLedger(id, position) then return id, kind end
   end
   if not marks[request] then return nil end
   local id, kind, keepUntil = match(marks[request], '^(%S+) (%a+) (%d+)$')
@@ -125,7 +130,7 @@ local function isDated(place, attempt)
   return place.claims or place.behind or #attempt.events + #attempt.epochs > 0
 end
 local function isAsExpected(place, attempt)
-  if versionOf(place.id) ~= place.own then return false end
+  if versionOf(place.id) ~= place.ownVersion then return false end
   if isDated(place, attempt) and realmOf(place.realm).wall > attempt.wall then return false end
   if place.request and (priorOf(place.request) ~= nil) ~= (place.hasPrior == true) then return false end
   if place.epoch and tonumber(epochs[place.resource or place.realm] or 0) ~= place.epoch then return false end
@@ -133,24 +138,27 @@ local function isAsExpected(place, attempt)
   return not place.claims or areSame(place.claims, claimsAt(place))
 end
 local function holds(attempt)
-  if not isCurrent or now < attempt.from or now >= attempt.before then return false end
+  if not isCurrent or now < attempt.notBefore or now >= attempt.validUntil then return false end
   for _, place in ipairs(attempt.places) do
     if not isAsExpected(place, attempt) then return false end
   end
   for _, write in ipairs(attempt.writes) do
-    if versionOf(write.id) ~= write.before then return false end
+    if versionOf(write.id) ~= write.expected then return false end
   end
   return true
 end
 `
 
-/** What is at a place, for an attempt that has missed. One that went behind a claim is shown what came after it. */
+/**
+ * What is at a place, for an attempt that has missed. An attempt that depends on the last claim alone is shown what came
+ * after that one.
+ */
 const VIEW = `
 local function viewOf(place)
   local realm = realmOf(place.realm)
   local claims = (place.claims or place.behind) and claimsAt(place) or ''
-  local isPart = place.behind and find(claims, place.behind, 1, true)
-  if isPart then claims = sub(claims, isPart + #place.behind) end
+  local isPartial = place.behind and find(claims, place.behind, 1, true)
+  if isPartial then claims = sub(claims, isPartial + #place.behind) end
   local leaseId, kind
   if place.request then leaseId, kind = priorOf(place.request) end
   local ids, seen = {}, {}
@@ -162,7 +170,7 @@ local function viewOf(place)
   add(place.id)
   add(leaseId)
   local epoch = tonumber(epochs[place.resource or place.realm] or 0)
-  return show({ realm.fence, realm.wall, realm.tickets, epoch, leaseId or '', kind or '', isPart and 1 or 0 }, ids)
+  return show({ realm.fence, realm.wall, realm.tickets, epoch, leaseId or '', kind or '', isPartial and 1 or 0 }, ids)
 end
 `
 
@@ -171,18 +179,19 @@ end
  * taken them meanwhile. Events come first: an entry whose events are recorded was created at the position of the first.
  */
 const APPLY = `
+-- Positions of events: at least the time in microseconds, and each greater than the last.
 local base = math.max(state.last, now - 1)
 local count, positions, changedLive, changedKnown = 0, {}, {}, {}
 local due, late, members, changedEpochs = {}, {}, { h = {}, s = {} }, {}
 local begun, unrecorded, dayMarks, monthMarks, wakes = {}, {}, {}, {}, {}
 local shift, firstFence = 0, nil
-local function moved(fence)
+local function shifted(fence)
   return firstFence and fence >= firstFence and fence + shift or fence
 end
 local function append(event)
   count = count + 1
   local position = base + count
-  local text = event.id .. ' ' .. int(moved(event.fence)) .. ' ' .. (event.version or '0') .. ' ' .. event.text
+  local text = event.id .. ' ' .. int(shifted(event.fence)) .. ' ' .. (event.version or '0') .. ' ' .. event.text
   appended[position] = text
   positions[#positions + 1] = position
   if event.begins then begun[event.id] = position end
@@ -198,7 +207,7 @@ local function append(event)
   end
   if event.late then late[event.id] = event.late end
 end
-local function list(key, name, id, isIn)
+local function setMembership(key, name, id, isIn)
   local ids = members[key][name]
   if not ids then
     ids = {}
@@ -225,7 +234,7 @@ end
 local function put(write)
   local id = write.id
   if write.text then
-    live[id] = write.head .. ' ' .. int(moved(write.fence)) .. ' ' .. write.untilUs .. ' '
+    live[id] = write.head .. ' ' .. int(shifted(write.fence)) .. ' ' .. write.untilUs .. ' '
       .. createdOf(write) .. ' ' .. write.text
   else
     live[id] = false
@@ -244,9 +253,9 @@ local function put(write)
     realm.tickets = math.max(0, realm.tickets + write.tickets)
     changedRealms[write.realm] = true
   end
-  if write.leaves then list('s', write.leaves, id, false) end
-  if write.joins then list('s', write.joins, id, true) end
-  if write.holder then list('h', write.holder, id, write.text ~= nil) end
+  if write.leaves then setMembership('s', write.leaves, id, false) end
+  if write.joins then setMembership('s', write.joins, id, true) end
+  if write.holder then setMembership('h', write.holder, id, write.text ~= nil) end
 end
 local function apply(attempt)
   local lastFence = attempt.lastFence and attempt.lastFence + shift or 0
@@ -263,9 +272,9 @@ local function apply(attempt)
     into[#into + 1] = mark.request
     into[#into + 1] = mark.text
   end
-  for _, mark in ipairs(attempt.epochs) do
-    epochs[mark.resource] = mark.epoch
-    changedEpochs[mark.resource] = mark.epoch
+  for _, change in ipairs(attempt.epochs) do
+    epochs[change.resource] = change.epoch
+    changedEpochs[change.resource] = change.epoch
   end
   for _, wake in ipairs(attempt.wakes) do wakes[#wakes + 1] = wake end
 end
@@ -310,19 +319,19 @@ if #monthMarks > 0 then
   if state.markMonth ~= month then call('PEXPIRE', P .. 'months:' .. month, ${3 * MONTH_DAYS * DAY_MS}) end
   state.markMonth = month
 end
--- False as a value: the name goes. In a sorted set the rank stands before the name.
-local function writeAll(key, values, isRanked)
+-- A value of false deletes the field. ZADD takes the score before the name.
+local function writeAll(key, values, isSortedSet)
   local puts, removes = {}, {}
   for name, value in pairs(values) do
     if value then
-      puts[#puts + 1] = isRanked and value or name
-      puts[#puts + 1] = isRanked and name or value
+      puts[#puts + 1] = isSortedSet and value or name
+      puts[#puts + 1] = isSortedSet and name or value
     else
       removes[#removes + 1] = name
     end
   end
-  send(isRanked and 'ZADD' or 'HSET', key, puts)
-  send(isRanked and 'ZREM' or 'HDEL', key, removes)
+  send(isSortedSet and 'ZADD' or 'HSET', key, puts)
+  send(isSortedSet and 'ZREM' or 'HDEL', key, removes)
 end
 local function realmText(realm)
   return int(realm.wall) .. ' ' .. int(realm.fence) .. ' ' .. realm.tickets .. ' ' .. realm.claims
@@ -372,5 +381,5 @@ return answer
 const TEXT = `${READ}${PLACES}${COMPARE}${VIEW}${APPLY}${FLUSH}`
 
 export const COMMIT_SCRIPT: string = scriptOf('writes', TEXT)
-/** The same text for attempts that can only miss: it runs wherever something can be read. */
+/** The same text for attempts that only read: it runs wherever something can be read. */
 export const VIEW_SCRIPT: string = scriptOf('reads', TEXT)

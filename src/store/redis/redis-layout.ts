@@ -145,7 +145,7 @@ local function firstOf(id)
   if live[id] == nil then live[id] = call('HGET', P .. 'live', id) end
   return knownOf(id).first or tonumber(match(live[id] or '', '^%d+ %d+ %d+ %d+ (%d+)'))
 end
-local function isSeen(id, position)
+local function isInLedger(id, position)
   local first = firstOf(id)
   return first ~= nil and first <= position
 end

@@ -171,13 +171,13 @@ end
 fetch('live', ids, live)
 for _, event in ipairs(found) do
   if wanted == 'rows' then
-    tell(event.row, isSeen(event.id, event.position) and event.position or -event.position, event.text)
+    tell(event.row, isInLedger(event.id, event.position) and event.position or -event.position, event.text)
   elseif wanted == 'born' then
     local created = tonumber(match(live[event.id] or '', '^%d+ %d+ %d+ %d+ (%d+)'))
     if created == event.position then tell(event.id, 0, live[event.id]) end
   elseif wanted == 'ended' then
     if knownOf(event.id).ended == event.position then tell(event.id, event.position, event.text) end
-  elseif isSeen(event.id, event.position) then
+  elseif isInLedger(event.id, event.position) then
     tell(event.id, event.position, event.text)
   end
 end
