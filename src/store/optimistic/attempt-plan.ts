@@ -54,8 +54,6 @@ export function planAttempt<Outcome>(
   const ahead = only === undefined ? null : claimAhead(commit, only, mayGoBehind)
   const behind = ahead?.id === missedBehind ? null : ahead
   const keepsAlive = only !== undefined && isKeepAlive(commit, only, now)
-  // It is worth less the later it comes, and no more than that: its deadline counts from when it was decided.
-  const isProlonging = validUntilUs !== null && only?.readSet.depth === 'entry' && isRenewal(commit)
   return {
     outcome,
     attempt: {
@@ -65,7 +63,7 @@ export function planAttempt<Outcome>(
         return keepsAlive ? { ...place, isKeepAlive: true } : place
       }),
       fromUs: now.tick.us,
-      beforeUs: isProlonging ? validUntilUs : Math.min(latestUs, validUntilUs ?? latestUs),
+      beforeUs: Math.min(latestUs, validUntilUs ?? latestUs),
       wallMs: now.wallMs,
       writes: writesOf(commit, views, firstNumber(now)),
       events: commit.events,
@@ -78,16 +76,12 @@ export function planAttempt<Outcome>(
 }
 
 /** Whether a decision only prolongs its own entry, on what was confirmed a short while ago. */
-function isKeepAlive(commit: Commit, view: CachedView, now: Now): boolean {
+function isKeepAlive({ changes, events }: Commit, view: CachedView, now: Now): boolean {
   const { readSet, confirmedUs } = view
   if (readSet.depth !== 'claims' || isTree(readSet.resource)) return false
-  if (!isRenewal(commit) || commit.events.length > 0) return false
-  return commit.changes[0]?.id === readSet.leaseId && now.tick.us - confirmedUs < FRESH_US
-}
-
-/** Whether a commit does nothing but prolong one entry. */
-function isRenewal({ changes }: Commit): boolean {
-  return changes.length === 1 && changes[0]?.renewal === true
+  const [change, ...others] = changes
+  if (change === undefined || others.length + events.length > 0 || !change.renewal) return false
+  return change.id === readSet.leaseId && now.tick.us - confirmedUs < FRESH_US
 }
 
 /** The claim behind which a ticket goes; null if the decision is another one, or no ticket is known to wait there. */
