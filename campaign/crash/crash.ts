@@ -39,11 +39,28 @@ interface Ended {
   readonly calls: readonly string[]
 }
 
-/** Runs the subject in a folder of its own; `killAt` counts the calls of the whole process. */
+/** A call of the system by its name, and how many of that name the process has made with it: strace counts each by itself. */
+interface Call {
+  readonly name: string
+  readonly number: number
+}
+
+/** The calls of a trace, in order. */
+function callsIn(lines: readonly string[]): readonly Call[] {
+  const numbers = new Map<string, number>()
+  return lines.map((line) => {
+    const name = /^\w+/.exec(line)?.[0] ?? ''
+    const number = (numbers.get(name) ?? 0) + 1
+    numbers.set(name, number)
+    return { name, number }
+  })
+}
+
+/** Runs the subject in a folder of its own, and kills it when it makes a call, unless null. */
 async function runOnce(
   folder: string,
   { kind, synchronous }: { readonly kind: CommitKind; readonly synchronous: Synchronous },
-  killAt: number | null,
+  killAt: Call | null,
 ): Promise<Ended> {
   fs.mkdirSync(folder)
   const file = path.join(folder, 'leases.db')
@@ -52,7 +69,8 @@ async function runOnce(
   fs.writeFileSync(marker, '')
   if (kind === 'migration') await makeOld(file)
   const order: CrashOrder = { file, synchronous, kind, marker }
-  const inject = killAt === null ? [] : ['-e', `inject=${CALLS}:signal=SIGKILL:when=${killAt}`]
+  const kill = `inject=${killAt?.name}:signal=SIGKILL:when=${killAt?.number}`
+  const inject = killAt === null ? [] : ['-e', kill]
   const traced = ['-qq', '-o', trace, '-e', `trace=${CALLS}`, ...inject]
   const args = [...traced, process.execPath, SUBJECT, JSON.stringify(order)]
   return new Promise((resolve, reject) => {
@@ -101,30 +119,37 @@ async function stateOf(api: LeaseApi, id: string): Promise<string | null> {
   return (await api.get({ id }))?.state ?? null
 }
 
+/** After its answer the process closes its client, which releases what it holds. */
+function isClosed(state: string | null | undefined, isAnswered: boolean): boolean {
+  return isAnswered && state === 'released'
+}
+
 const PROBLEM: Readonly<
   Record<CommitKind, (api: LeaseApi, isAnswered: boolean) => Promise<string | null>>
 > = {
   grant: async (api, isAnswered) => {
     const state = await stateOf(api, LEASE_ID)
-    if (state === 'active' || (state === null && !isAnswered)) return null
+    if (state === 'active' || isClosed(state, isAnswered)) return null
+    if (state === null && !isAnswered) return null
     return `the lease is ${state}`
   },
   renew: async (api, isAnswered) => {
     const lease = await api.get({ id: LEASE_ID })
-    const isWell = lease?.state === 'active' && (lease.renewals === 1 || !isAnswered)
+    const isThere = lease?.state === 'active' || isClosed(lease?.state, isAnswered)
+    const isWell = isThere && (lease?.renewals === 1 || !isAnswered)
     return isWell ? null : `the lease is ${lease?.state}, renewed ${lease?.renewals} times`
   },
   'release with a hand-over': async (api, isAnswered) => {
     const [first, next] = [await stateOf(api, LEASE_ID), await stateOf(api, NEXT_ID)]
-    if (first === 'released' && next === 'active') return null
+    if (first === 'released' && (next === 'active' || isClosed(next, isAnswered))) return null
     // Two commits, or one: the waiter may still have its ticket.
     const isBetween = (first === 'active' || first === 'released') && next === 'pending'
     return isBetween && !isAnswered ? null : `the leases are ${first} and ${next}`
   },
   'acquire several': async (api, isAnswered) => {
-    const { leases } = await api.list({ state: 'active' })
-    const isWell = leases.length === SEVERAL.length || (leases.length === 0 && !isAnswered)
-    return isWell ? null : `${leases.length} of ${SEVERAL.length} are held`
+    const issued = await api.history({ types: ['lease.issued'], refusals: false })
+    const isWell = issued.length === SEVERAL.length || (issued.length === 0 && !isAnswered)
+    return isWell ? null : `${issued.length} of ${SEVERAL.length} were granted`
   },
   transfer: async (api, isAnswered) => {
     const { leases } = await api.list({ state: 'active' })
@@ -193,28 +218,31 @@ class CrashTrial {
     const whole = await this.#run(kind, null)
     const first = whole.calls.findIndex((line) => line.includes('/marker"')) + 1
     if (first === 0) throw new Error(`${kind}: the marker was not removed`)
-    let next = first
+    const calls = callsIn(whole.calls).slice(first)
+    let next = 0
     const killSome = async (): Promise<void> => {
-      while (next < whole.calls.length && !this.#isOver) {
+      for (let call = calls[next]; call !== undefined && !this.#isOver; call = calls[next]) {
         next += 1
-        await this.#killAt(kind, next)
+        await this.#killAt(kind, call)
         say(`${kind}, ${this.kills} kills`)
       }
     }
     await Promise.all(Array.from({ length: AT_ONCE }, killSome))
-    if (next === whole.calls.length) this.kinds += 1
+    if (next === calls.length) this.kinds += 1
   }
 
-  async #killAt(kind: CommitKind, at: number): Promise<void> {
-    const ended = await this.#run(kind, at)
+  async #killAt(kind: CommitKind, call: Call): Promise<void> {
+    const ended = await this.#run(kind, call)
     const problems = await problemsOf(ended, kind)
-    this.failures.push(...problems.map((problem) => `${kind}, killed at call ${at}: ${problem}`))
+    const at = `killed at ${call.name} ${call.number}`
+    this.failures.push(...problems.map((problem) => `${kind}, ${at}: ${problem}`))
+    // Another time the process may make fewer calls: it had ended before.
     if (!ended.isKilled) return
     this.kills += 1
     if (ended.isAnswered) this.afterAnswer += 1
   }
 
-  #run(kind: CommitKind, killAt: number | null): Promise<Ended> {
+  #run(kind: CommitKind, killAt: Call | null): Promise<Ended> {
     this.#runs += 1
     const folder = path.join(this.#folder, String(this.#runs))
     return runOnce(folder, { kind, synchronous: this.#synchronous }, killAt)

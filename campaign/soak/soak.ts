@@ -43,7 +43,7 @@ async function runMemory(name: StoreName, { minutes, say }: StepOrder): Promise<
         ...(growth > GROWTH_MAX ? [`the heap grew: ${heap}`] : []),
         ...left.map((resource) => `left behind after closing: ${resource}`),
       ],
-      shortfalls: [],
+      shortfalls: leases < LEASES ? [`${leases} leases are too few to compare the heap`] : [],
       note: heap,
     }
   } finally {
