@@ -35,8 +35,6 @@ export interface RedisBackendOptions {
   readonly close: () => void
 }
 
-const WRITES = 'writes'
-
 export class RedisBackend implements Backend {
   readonly description: StoreDescription
   readonly clockDomain: string = CLOCK_DOMAIN
@@ -125,7 +123,7 @@ export class RedisBackend implements Backend {
     const args = [groupArgument(attempts, facts)]
     const hasWrites = attempts.some(({ writes }) => writes.length > 0)
     const script = hasWrites ? COMMIT_SCRIPT : VIEW_SCRIPT
-    const effect = hasWrites ? WRITES : 'reads'
+    const effect = hasWrites ? 'writes' : 'reads'
     const answer = await this.#namespace.run(script, args, { bucket, effect })
     return groupReplyOf(answer, attempts, this.description.url)
   }
@@ -159,7 +157,7 @@ export class RedisBackend implements Backend {
     const { value } = change
     const field = settingField(change)
     const args = [this.#namespace.clockText, field, ...(value === null ? [] : [value])]
-    await this.#namespace.run(CONFIGURE_SCRIPT, args, { bucket: 0, effect: WRITES })
+    await this.#namespace.run(CONFIGURE_SCRIPT, args, { bucket: 0, effect: 'writes' })
     await this.copySettings()
   }
 
@@ -171,7 +169,7 @@ export class RedisBackend implements Backend {
     const args = [revision, ...(await this.#settingPairs())]
     await Promise.all(
       others.map((bucket) => {
-        return this.#namespace.run(COPY_SETTINGS_SCRIPT, args, { bucket, effect: WRITES })
+        return this.#namespace.run(COPY_SETTINGS_SCRIPT, args, { bucket, effect: 'writes' })
       }),
     )
   }

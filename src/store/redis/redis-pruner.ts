@@ -108,12 +108,8 @@ async function progressOf(
   return { notBeforeMs: Number(notBeforeMs), from, clock }
 }
 
-function run(
-  { namespace, bucket }: Pruning,
-  script: string,
-  args: readonly string[],
-): Promise<unknown> {
-  return namespace.run(script, args, { bucket, effect: 'writes' })
+function run(pruning: Pruning, script: string, args: readonly string[]): Promise<unknown> {
+  return pruning.namespace.run(script, args, { bucket: pruning.bucket, effect: 'writes' })
 }
 
 async function forgetEnded(
@@ -135,11 +131,8 @@ async function forgetEnded(
 }
 
 /** Those whose end was noticed later, then those that ended when the ledger says so. */
-async function* endedBefore({
-  reader,
-  bucket,
-  cut,
-}: Pruning): AsyncGenerator<readonly PlacedRecord[]> {
+async function* endedBefore(pruning: Pruning): AsyncGenerator<readonly PlacedRecord[]> {
+  const { reader, bucket, cut } = pruning
   const before = Math.max(0, cut.endedBeforeMs)
   yield (await reader.look(bucket, ['late', String(before), String(LATE_PAGE)])).records
   const walk = { bucket, to: String(before * 1_000), wanted: 'ended' } as const

@@ -19,7 +19,6 @@ import { LOOK_SCRIPT, WALK_SCRIPT } from './redis-scripts.ts'
 const PAGE = 500
 /** More live entries than this are not gathered to be put in order; then the ledger is walked in order instead. */
 const GATHERED_MAX = 10_000
-const READS = 'reads'
 
 interface Looked {
   readonly nowUs: number
@@ -185,14 +184,14 @@ export class RedisReader {
     const { bucket, newestFirst = false, from, to, wanted, leaseId = '', part = '' } = walk
     const command = newestFirst ? 'XREVRANGE' : 'XRANGE'
     const args = [command, from, to, String(PAGE), wanted, leaseId, part]
-    const reply = await this.#namespace.run(WALK_SCRIPT, args, { bucket, effect: READS })
+    const reply = await this.#namespace.run(WALK_SCRIPT, args, { bucket, effect: 'reads' })
     const [next, ...triples] = reply as readonly unknown[]
     return { next: next === '' ? null : `(${String(next)}`, triples }
   }
 
   async look(bucket: number, args: readonly string[]): Promise<Looked> {
     const all = [this.#namespace.clockText, ...args]
-    const reply = await this.#namespace.run(LOOK_SCRIPT, all, { bucket, effect: READS })
+    const reply = await this.#namespace.run(LOOK_SCRIPT, all, { bucket, effect: 'reads' })
     const [nowUs, next, ...triples] = reply as readonly [number, string, ...unknown[]]
     return { nowUs, next, records: recordsOf(triples) }
   }

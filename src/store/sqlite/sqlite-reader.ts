@@ -1,15 +1,18 @@
 /**
  * Reads the views that decisions are made on. Everything runs inside the caller's write transaction, so that what is
  * read together belongs together and is still true when it is written back.
+ *
+ * The live entries of recently used resources are remembered, because each of a thousand tickets in one queue is decided on
+ * all the others (0.9 s of processor instead of 14), while `data_version` says that no other connection has committed since:
+ * then what this connection saw and wrote is all there is.
  */
 import type { Commit } from '../../core/commit.ts'
-import { isWaiting, type Entry, type LeaseId } from '../../core/lease.ts'
+import { isLive, isWaiting, type Entry, type LeaseId } from '../../core/lease.ts'
 import type { ReadSet, PriorEffect, RealmView } from '../../core/realm.ts'
 import { hasEpoch, isTree, type Resource } from '../../core/resource.ts'
 import type { Now } from '../../core/time.ts'
 import type { SqliteRow } from '../../drivers/sqlite-driver.ts'
 import { ResolvedSettings } from '../resolved-settings.ts'
-import { LiveCache } from './live-cache.ts'
 import { EVENT_COLUMNS, eventOf, idOf, keyOf, leaseNumberOf, typeOf } from './sqlite-columns.ts'
 import type { SqliteFinder } from './sqlite-finder.ts'
 import type { SqliteHistory } from './sqlite-history.ts'
@@ -25,33 +28,43 @@ const COUNT_TICKETS = `SELECT count(*) FROM live_leases INDEXED BY idx_live_pend
   WHERE status = 'pending' AND file_path >= '/' AND file_path < '0'
     AND namespace = ? AND clock = ? AND live_until_us > ?`
 
+const RESOURCES_MAX = 20_000
+
 export class SqliteReader {
   readonly #state: SqliteState
   readonly #finder: SqliteFinder
   readonly #ledger: SqliteHistory
-  readonly #live: LiveCache
+  readonly #live = new Map<Resource, Map<LeaseId, Entry>>()
+  #dataVersion: unknown = null
   #settings = new ResolvedSettings([])
 
   constructor(state: SqliteState, finder: SqliteFinder, ledger: SqliteHistory) {
     this.#state = state
     this.#finder = finder
     this.#ledger = ledger
-    this.#live = new LiveCache(state.statements)
   }
 
   /** To be called inside each write transaction before its first view. */
   begin(): void {
     this.#state.load()
-    this.#live.begin()
+    const [version] = this.#state.statements.get('PRAGMA data_version').get() as SqliteRow
+    if (version !== this.#dataVersion) this.#live.clear()
+    this.#dataVersion = version
   }
 
-  /** Tells what was written, so that the next views show it. */
+  /** What this connection has just written, whether or not it is committed in the end. */
   note({ changes }: Commit): void {
-    for (const change of changes) this.#live.note(change)
+    for (const { id, before, after } of changes) {
+      const entry = after ?? before
+      const known = entry === undefined ? undefined : this.#live.get(entry.resource)
+      if (after !== null && isLive(after)) known?.set(id, after)
+      else known?.delete(id)
+    }
   }
 
+  /** After a rollback nothing that was noted is true. */
   forget(): void {
-    this.#live.forget()
+    this.#live.clear()
   }
 
   view(readSet: ReadSet, now: Now): RealmView {
@@ -75,9 +88,13 @@ export class SqliteReader {
   #claims(readSet: ReadSet): Map<LeaseId, Entry> {
     const { resource, depth } = readSet
     if (depth === 'entry') return new Map()
-    const read = (): readonly Entry[] => this.#finder.overlapping(readSet)
-    if (isTree(resource)) return new Map(read().map((entry) => [entry.id, entry]))
-    return new Map(this.#live.at(resource, read))
+    const known = this.#live.get(resource)
+    if (known !== undefined) return new Map(known)
+    const entries = this.#finder.overlapping(readSet).map((entry) => [entry.id, entry] as const)
+    if (isTree(resource)) return new Map(entries)
+    if (this.#live.size >= RESOURCES_MAX) this.#live.clear()
+    this.#live.set(resource, new Map(entries))
+    return new Map(entries)
   }
 
   #countTickets(resource: Resource, claims: ReadonlyMap<LeaseId, Entry>, now: Now): number {
