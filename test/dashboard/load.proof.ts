@@ -144,9 +144,10 @@ function spentMs(pid: number): number {
   return spentNs.reduce((sum, ns) => sum + ns, 0) / 1_000_000
 }
 
-const ROUNDS = 6
-const MEASURED_MS = 6_000
-const SETTLED_MS = 1_500
+/** All of them together end before the 100 s after which a process of a test is taken for one that hangs. */
+const ROUNDS = 3
+const MEASURED_MS = 4_000
+const SETTLED_MS = 1_000
 const DASHBOARDS = 10
 
 function percent(shares: readonly number[]): string {
@@ -160,8 +161,8 @@ function percent(shares: readonly number[]): string {
 it('ten open dashboards cost the server less than 5 % of a core at 200 events a second', async () => {
   const shop = workshop()
   const server = await serve(shop)
-  const context = await browser.newContext()
-  const pages = await Promise.all(Array.from({ length: DASHBOARDS }, () => context.newPage()))
+  // Each in a context of its own: one context opens six connections to a server, and every page holds one for its stream.
+  const pages = await Promise.all(Array.from({ length: DASHBOARDS }, () => browser.newPage()))
   let isOver = false
   const making = makeEvents(shop.storeUrl, () => isOver)
   const share = async (): Promise<number> => {
@@ -173,9 +174,9 @@ it('ten open dashboards cost the server less than 5 % of a core at 200 events a 
   const [without, together]: [number[], number[]] = [[], []]
   // In turns, so that a busy moment of the machine weighs on both; the first of each is not counted.
   for (let round = -1; round < ROUNDS; round += 1) {
-    for (const page of pages) await page.goto('about:blank')
+    await Promise.all(pages.map((page) => page.goto('about:blank')))
     const none = await share()
-    for (const page of pages) await page.goto(server.url)
+    await Promise.all(pages.map((page) => page.goto(server.url)))
     for (const page of pages) await page.getByText('live', { exact: true }).waitFor()
     const all = await share()
     if (round < 0) continue
@@ -184,7 +185,7 @@ it('ten open dashboards cost the server less than 5 % of a core at 200 events a 
   }
   isOver = true
   const events = await making
-  await context.close()
+  for (const page of pages) await page.close()
   const costs = together.map((all, round) => all - (without[round] ?? 0))
   const cost = costs.toSorted((one, other) => one - other)[Math.floor(ROUNDS / 2)] ?? Infinity
   tell(`the server with no dashboard: ${percent(without)}; with ten: ${percent(together)}`)
