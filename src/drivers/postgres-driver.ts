@@ -168,7 +168,7 @@ export class PostgresCaller {
   /** Gives the connection back, or ends it. `isSent`: whether the error leaves open what happened. */
   async #using<Result>(
     work: (client: PostgresClient) => Promise<Result>,
-    { isSent, isOver }: { isSent(): boolean; isOver(error: unknown): boolean },
+    { isSent, isOver }: { isSent: () => boolean; isOver: (error: unknown) => boolean },
   ): Promise<Result> {
     const client = await this.#connected(this.#options.pool.connect())
     try {
