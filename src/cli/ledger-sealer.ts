@@ -29,7 +29,7 @@ import { RepeatedFault } from '../runtime/diagnostics.ts'
 import { fs } from '../runtime/file-system.ts'
 import type { Questions } from '../service/lease-questions.ts'
 import { firstContradiction } from './contradictory-events.ts'
-import { eventsAfter } from './ledger-source.ts'
+import { eventsAfter, pageAfter } from './ledger-source.ts'
 import {
   compareStore,
   differenceWords,
@@ -189,8 +189,7 @@ export class LedgerSealer {
   async #isStillThere(newest: NewestEvent | null): Promise<boolean> {
     if (newest === null) return true
     const { entry, before } = newest
-    const from = before === null ? {} : { after: before }
-    const [found] = await this.#questions.history({ ...from, limit: 1, refusals: false })
+    const [found] = await pageAfter(this.#questions, before, 1)
     return found !== undefined && isSameEntry(found, entry)
   }
 

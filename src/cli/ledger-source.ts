@@ -1,6 +1,6 @@
 /** Where the ledger of a store is sealed to, and the events that it is sealed from. */
 import path from 'node:path'
-import { invalid } from '../core/errors.ts'
+import { invalid, isLeaseError } from '../core/errors.ts'
 import type { Questions } from '../service/lease-questions.ts'
 import type { LedgerEntry, Position } from '../store-port/store.ts'
 
@@ -32,10 +32,24 @@ export async function* eventsAfter(
 ): AsyncGenerator<LedgerEntry> {
   let position = after
   for (;;) {
-    const from = position === null ? {} : { after: position }
-    const page = await questions.history({ ...from, limit: PAGE, refusals: false })
+    const page = await pageAfter(questions, position, PAGE)
     yield* page
     position = page.at(-1)?.position ?? position
     if (page.length < PAGE) return
+  }
+}
+
+/** Nothing where the store has not reached the position, as one that was lost and made anew has not. */
+export async function pageAfter(
+  questions: Pick<Questions, 'history'>,
+  after: Position | null,
+  limit: number,
+): Promise<readonly LedgerEntry[]> {
+  const from = after === null ? {} : { after }
+  try {
+    return await questions.history({ ...from, limit, refusals: false })
+  } catch (error) {
+    if (isLeaseError(error) && error.code === 'INVALID_INPUT') return []
+    throw error
   }
 }
