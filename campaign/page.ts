@@ -35,7 +35,12 @@ export function pageOf(tried: readonly Tried[], finds: readonly Find[]): string 
       ? ['Nothing so far.']
       : table(
           ['date', 'part', 'what', 'the test that finds it now'],
-          finds.map(({ date, part, what, test }) => [date, part, what, `\`${test}\``]),
+          finds.map(({ date, part, what, test }) => [
+            date,
+            part,
+            what,
+            test === null ? 'none: open' : `\`${test}\``,
+          ]),
         )),
     '',
     ...tried.flatMap(sectionOf),
@@ -49,7 +54,8 @@ function measured({ atLeast }: Part, totals: Counts): Counts {
 
 const HEAD = `# Reliability: what was tried
 
-This page is written by \`npm run campaign\` from \`campaign/results\`; nothing here is written by hand. Each part says what it did, with
+This page is written by \`npm run campaign\` from \`campaign/results\`; only what was found is noted by hand, in its \`finds.json\`. A part
+that was changed and run again shows its last run; a failure that was seen before and is not explained stays among the finds. Each part says what it did, with
 its dates and seeds, and fails when it did less than its minimum, because a trial in which nothing happened shows nothing. *Kept*
 means: the minimum was reached and nothing failed. *Below its minimum* means: nothing failed, but too little was done to say more; a
 run that was shorter than a whole one says so. What Tenure promises, and what it does not, is in [the model](model.md); the grade of each store is on its
