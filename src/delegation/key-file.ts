@@ -6,7 +6,7 @@ import path from 'node:path'
 import { invalid, LeaseError } from '../core/errors.ts'
 import { EMPTY_KEY_RING, formatKeyRing, parseKeyRing, type KeyRing } from '../registrar/key-ring.ts'
 import { fs } from '../runtime/file-system.ts'
-import { hasFileModes, ownProcessId } from '../runtime/processes.ts'
+import { hasFileModes, ownProcessId } from '../runtime/system-runtime.ts'
 
 const OWNER_ONLY = 0o600
 const OTHERS = 0o077

@@ -15,7 +15,7 @@ import {
 import { parseCheckpoint, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
 import { report } from '../runtime/diagnostics.ts'
 import { fs } from '../runtime/file-system.ts'
-import { ownProcessId } from '../runtime/processes.ts'
+import { ownProcessId } from '../runtime/system-runtime.ts'
 import { readText, unusable } from './key-file.ts'
 
 const CHUNK_BYTES = 1_048_576

@@ -14,8 +14,7 @@ import { unusable } from './key-file.ts'
 import { report } from '../runtime/diagnostics.ts'
 import { fs } from '../runtime/file-system.ts'
 import { pause } from '../runtime/pause.ts'
-import { hostName, isProcessAlive, ownProcessId } from '../runtime/processes.ts'
-import { systemRuntime } from '../runtime/system-runtime.ts'
+import { hostName, isProcessAlive, ownProcessId, systemRuntime } from '../runtime/system-runtime.ts'
 
 const WAIT_MS_MAX = 5_000
 const PAUSE_MS = 10

@@ -2,7 +2,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { isProcessAlive } from '../../src/runtime/processes.ts'
+import { isProcessAlive } from '../../src/runtime/system-runtime.ts'
 import type { LeaseList } from '../../src/service/lease-api.ts'
 import { MAIN, startProgram, workshop, type Running, type Workshop } from './tenure-process.ts'
 

@@ -43,7 +43,7 @@ it('a follower is not called again when its own process is heard to call the oth
   onTestFinished(store.follow(() => void (calls += 1)))
   // Watches the same directory after the store does, and so hears of each call after it.
   const heard = new Promise<void>((resolve) => {
-    const watcher = fs.watch(`${file}-watch`, () => resolve())
+    const watcher = fs.watch(`${file}-wake`, () => resolve())
     onTestFinished(() => watcher.close())
   })
   await commit(store)

@@ -5,9 +5,8 @@
 import path from 'node:path'
 import { parseNamespace } from '../../core/resource.ts'
 import { fs } from '../../runtime/file-system.ts'
-import { isProcessAlive, ownProcessId } from '../../runtime/processes.ts'
+import { isProcessAlive, ownProcessId, systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
 import { hostTicks, readTicks, type ClockReading } from '../embedded-clock.ts'
 import {
