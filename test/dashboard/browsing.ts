@@ -24,6 +24,9 @@ export interface Serving {
   stop(): Promise<void>
 }
 
+/** A server serves for as long as the tests of a file take, on however slow a machine. */
+const LONGEST_MS = 30 * 60_000
+
 /** `tenure serve` as a process, before the workshop's store, until the test ends. */
 export async function serve(shop: Workshop, options: readonly string[] = []): Promise<Serving> {
   const server = await startServing(shop, options)
@@ -38,7 +41,8 @@ export async function startServing(
 ): Promise<Serving> {
   const isPlaced = options.includes('--listen')
   const where = isPlaced ? [] : ['--listen', '127.0.0.1:0']
-  const server = shop.start(['serve', '--json', ...where, ...options])
+  const hangsAfterMs = LONGEST_MS
+  const server = shop.start(['serve', '--json', ...where, ...options], { hangsAfterMs })
   let stdout = ''
   server.process.stdout?.on('data', (text: Buffer) => (stdout += text.toString()))
   await server.says('\n')
