@@ -9,8 +9,6 @@ import type { GrantSigner } from './client/grant-signer.ts'
 import { closedError, invalid } from './core/errors.ts'
 import { parseFlag, parseHolder, parseSession, refuseUnknown } from './core/input.ts'
 import type { ReadSet } from './core/realm.ts'
-import type { CountedRefusal } from './core/refusal.ts'
-import type { SettingRow } from './core/settings.ts'
 import type { SigningKey } from './registrar/ed25519.ts'
 import { type Fault, onFault } from './runtime/diagnostics.ts'
 import type { Runtime } from './runtime/runtime.ts'
@@ -27,15 +25,6 @@ import {
 } from './store-address.ts'
 import type {
   Decide,
-  EntryQuery,
-  Found,
-  HistoryQuery,
-  LedgerEntry,
-  Position,
-  Pruned,
-  PrunePolicy,
-  RefusalQuery,
-  SettingChange,
   Store,
   StoreDescription,
   Unsubscribe,
@@ -326,37 +315,15 @@ class StoreShare implements Store {
     return this.#shared.transact(readSets, decide)
   }
 
-  async find(query: EntryQuery): Promise<Found> {
-    return this.#store.find(query)
-  }
-
-  async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
-    return this.#store.history(query)
-  }
-
-  async end(): Promise<Position> {
-    return this.#store.end()
-  }
-
-  async countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
-    return this.#store.countRefusals(refusals)
-  }
-
-  async refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
-    return this.#store.refusals(query)
-  }
-
-  async settings(): Promise<readonly SettingRow[]> {
-    return this.#store.settings()
-  }
-
-  async configure(change: SettingChange): Promise<void> {
-    return this.#store.configure(change)
-  }
-
-  async prune(policy: PrunePolicy): Promise<Pruned> {
-    return this.#store.prune(policy)
-  }
+  readonly find: Store['find'] = async (query) => this.#store.find(query)
+  readonly history: Store['history'] = async (query) => this.#store.history(query)
+  readonly end: Store['end'] = async () => this.#store.end()
+  readonly countRefusals: Store['countRefusals'] = async (refusals) =>
+    this.#store.countRefusals(refusals)
+  readonly refusals: Store['refusals'] = async (query) => this.#store.refusals(query)
+  readonly settings: Store['settings'] = async () => this.#store.settings()
+  readonly configure: Store['configure'] = async (change) => this.#store.configure(change)
+  readonly prune: Store['prune'] = async (policy) => this.#store.prune(policy)
 
   async subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
     return this.#track(await this.#store.subscribe(session, listener))

@@ -49,7 +49,7 @@ export async function pageAfter(
   try {
     return await questions.history({ ...from, limit, refusals: false })
   } catch (error) {
-    if (isLeaseError(error) && error.code === 'INVALID_INPUT') return []
+    if (isLeaseError(error, 'INVALID_INPUT') && error.details['field'] === 'after') return []
     throw error
   }
 }
