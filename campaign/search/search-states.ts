@@ -11,10 +11,12 @@ import {
   keyOf,
   nextStates,
   type State,
+  type WorldName,
 } from '../../test/core/overlapping-sequences.ts'
 import { StateTable } from './state-table.ts'
 
 export interface SearchOrder {
+  readonly world: WorldName
   readonly clients: number
   readonly minutes: number
 }
@@ -38,9 +40,9 @@ class Search {
   states = 0
   failures: string[] = []
 
-  constructor({ clients, minutes }: SearchOrder) {
+  constructor({ world, clients, minutes }: SearchOrder) {
     this.#clients = clients
-    this.#commands = commandsFor(clients)
+    this.#commands = commandsFor(clients, world)
     this.#untilMs = performance.now() + minutes * 60_000
   }
 

@@ -1,16 +1,17 @@
 /** The exhaustive search of the core: all that two and three clients can do, up to a depth. */
 import { childReport } from '../child-report.ts'
 import type { Part, Step } from '../part.ts'
+import type { WorldName } from '../../test/core/overlapping-sequences.ts'
 import type { SearchOrder, SearchReport } from './search-states.ts'
 
 const WHOLE_MINUTES = 15
 
-function step(name: string, clients: number): Step {
+function step(name: string, world: WorldName, clients: number): Step {
   return {
     name,
     minutes: WHOLE_MINUTES,
     run: async ({ minutes, say }) => {
-      const order: SearchOrder = { clients, minutes }
+      const order: SearchOrder = { world, clients, minutes }
       const program = 'campaign/search/search-states.ts'
       const nodeOptions = ['--max-old-space-size=6000']
       const report = await childReport<SearchReport>({ program, order, nodeOptions, onLine: say })
@@ -29,8 +30,13 @@ function step(name: string, clients: number): Step {
 export const search: Part = {
   name: 'search',
   about:
-    'All sequences of commands of two and of three clients on a directory and a file in it, at instants before and after tickets and leases are over, one command longer each time, ' +
+    'All sequences of commands of two and of three clients on a directory and a file in it, and on a resource with slots, at instants before and after tickets and leases are over, one command longer each time, ' +
     'until the time is over. Two states with the same future count once. After every command every promise is checked by books that use none of the rules of the core.',
-  steps: [step('two clients', 2), step('three clients', 3)],
+  steps: [
+    step('two clients', 'tree', 2),
+    step('three clients', 'tree', 3),
+    step('two clients share slots', 'slots', 2),
+    step('three clients share slots', 'slots', 3),
+  ],
   atLeast: { 'distinct states': 10_000_000 },
 }

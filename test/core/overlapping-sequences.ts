@@ -1,6 +1,7 @@
 /**
- * All sequences of up to so many commands of two or three holders on a directory and a file in it, at three instants: the first,
- * one at which tickets have lapsed, and one at which leases have. Written out there are more than 10^10 of five by two, so
+ * All sequences of up to so many commands of two or three holders in a world of two places: a directory and a file in it, or two
+ * requests each for the slots of one resource. They come at three instants: the first, one at which tickets have lapsed, and one
+ * at which leases have. Written out there are more than 10^10 of five by two, so
  * what is played is what differs:
  *
  *  - A command that changes nothing leaves what follows as it was without it.
@@ -10,6 +11,7 @@
  *    its id cannot be used again. Fences are not compared: a new one is above all of them, whatever they are.
  *  - The holders are alike: of the states that differ only in who is who, one goes on.
  */
+import type { Acquire } from '../../src/core/command.ts'
 import { isLive, type Entry } from '../../src/core/lease.ts'
 import type { Tick } from '../../src/core/time.ts'
 import {
@@ -20,12 +22,14 @@ import {
   file,
   id,
   release,
+  renew,
   revoke,
   transfer,
   TTL_MS,
   upgrade,
   WAITING,
   WINDOW_MS,
+  WORK,
   withdraw,
   withdrawUpgrade,
 } from './builders.ts'
@@ -35,10 +39,36 @@ import { TinyRealm, type AnyCommand } from './tiny-realm.ts'
 const GRACE_MS = 100
 const INSTANTS_MS = [0, WINDOW_MS + 1, TTL_MS + 1]
 const HOLDERS = ['ann', 'bob', 'cyd']
-const PLACES = [
-  { resource: file('/s'), extent: 'subtree' },
-  { resource: file('/s/a'), extent: 'exact' },
-] as const
+const SESSIONS = HOLDERS.map((holder) => `session-of-${holder}`)
+
+export type WorldName = 'tree' | 'slots'
+
+interface World {
+  readonly places: readonly [Place, Place]
+  readonly requests: readonly Partial<Acquire>[]
+  /** Whether holders renew. Where they do not, all leases are over at the last instant. */
+  readonly renews: boolean
+}
+
+type Place = Pick<Acquire, 'resource' | 'extent'>
+
+const SLOTS: Place = { resource: WORK, extent: 'exact' }
+
+const WORLDS: Readonly<Record<WorldName, World>> = {
+  tree: {
+    places: [
+      { resource: file('/s'), extent: 'subtree' },
+      { resource: file('/s/a'), extent: 'exact' },
+    ],
+    requests: [{ mode: 'exclusive', lockDelayMs: 1 }, { mode: 'shared' }],
+    renews: false,
+  },
+  slots: {
+    places: [SLOTS, SLOTS],
+    requests: [{ mode: 'exclusive' }, { mode: 'shared', slots: 2 }, { mode: 'shared', slots: 3 }],
+    renews: true,
+  },
+}
 
 export interface State {
   readonly realm: TinyRealm
@@ -46,19 +76,26 @@ export interface State {
   readonly instant: number
 }
 
+/** Whose commands, about which of the two places, among so many clients. */
+interface Part {
+  readonly who: number
+  readonly where: 0 | 1
+  readonly clients: number
+}
+
 /** All that one of them can do about one of the two; the ids are of what it asked for and of what it may be given. */
-function commandsOf(who: number, where: number, clients: number): readonly AnyCommand[] {
+function commandsOf(world: World, { who, where, clients }: Part): readonly AnyCommand[] {
   const holder = HOLDERS[who] ?? ''
-  const place = { ...(PLACES[where] ?? PLACES[0]) }
-  const session = `session-of-${holder}`
+  const place = world.places[where]
+  const session = SESSIONS[who] ?? ''
   const own = { ...place, leaseId: id(10 * who + where + 1), holder }
   const given = { ...place, leaseId: id(100 + 10 * who + where + 1), holder }
   const receivers = Array.from({ length: clients }, (_, other) => other).filter(
     (one) => one !== who,
   )
   return [
-    acquire({ ...own, ...WAITING, mode: 'exclusive', lockDelayMs: 1 }),
-    acquire({ ...own, ...WAITING, mode: 'shared' }),
+    ...world.requests.map((request) => acquire({ ...own, ...WAITING, ...request })),
+    ...(world.renews ? [renew(own)] : []),
     claim({ ...own, session }),
     withdraw({ ...own, session }),
     release(own),
@@ -76,9 +113,11 @@ function commandsOf(who: number, where: number, clients: number): readonly AnyCo
   ]
 }
 
-export function commandsFor(clients: number): readonly AnyCommand[] {
-  const all = Array.from({ length: clients }, (_, who) => who)
-  return all.flatMap((who) => [0, 1].flatMap((where) => commandsOf(who, where, clients)))
+export function commandsFor(clients: number, name: WorldName = 'tree'): readonly AnyCommand[] {
+  const parts = Array.from({ length: clients }, (_, who) => {
+    return ([0, 1] as const).map((where) => ({ who, where, clients }))
+  })
+  return parts.flat().flatMap((part) => commandsOf(WORLDS[name], part))
 }
 
 /** Checks every promise at every step, and gives all that a command came to. */
@@ -136,28 +175,44 @@ export function keyOf({ realm, instant }: State, clients: number): string {
   const places = entries
     .flatMap((entry) => (entry.kind === 'ticket' ? [entry.orderUs] : []))
     .toSorted((a, b) => a - b)
-  const texts = entries.map((entry) => describe(entry, places, instant))
-  const alike = (EXCHANGES[clients] ?? []).map((order) => {
-    return texts
-      .map((text) => exchanged(text, order))
+  const described = entries.map((entry) => describe(entry, places, instant))
+  let first: string | null = null
+  for (const order of EXCHANGES[clients] ?? []) {
+    const text = described
+      .map((one) => exchanged(one, order))
       .toSorted()
       .join('|')
-  })
-  return `${instant}|${alike.toSorted()[0] ?? ''}`
+    if (first === null || text < first) first = text
+  }
+  return `${instant}|${first ?? ''}`
 }
 
-function describe(entry: Entry, places: readonly number[], instant: number): string {
+/** An entry without the names in it, which stand beside: the client of its id, its holder, and whose session it has. */
+interface Described {
+  readonly id: string
+  readonly text: string
+  readonly holder: number
+  readonly session: number
+}
+
+const NOBODY = -1
+const OVER = { text: 'over', holder: NOBODY, session: NOBODY }
+
+function describe(entry: Entry, places: readonly number[], instant: number): Described {
   const when = (tick: Tick | null): string => (tick === null ? '' : passedAt(tick.us, instant))
-  const { id: leaseId, state, holder, session } = entry
-  const name = `${leaseId.slice(-3)} ${state}`
-  if (!isLive(entry)) return entry.kind === 'ticket' ? '' : `${leaseId.slice(-3)} over`
-  const common = `${name} ${entry.mode} ${holder} ${session} ${when(entry.deadline)}`
+  const { state, mode } = entry
+  const id = entry.id.slice(-3)
+  if (!isLive(entry)) return { ...OVER, id: entry.kind === 'ticket' ? '' : id }
+  const common = `${state} ${mode} ${entry.slots} ${when(entry.deadline)}`
+  const holder = HOLDERS.indexOf(entry.holder)
+  const session = SESSIONS.indexOf(entry.session ?? '')
   if (entry.kind === 'ticket') {
     const offer = when(entry.offer?.deadline ?? null)
-    return `${common} ${places.indexOf(entry.orderUs)} ${offer}`
+    return { id, text: `${common} ${places.indexOf(entry.orderUs)} ${offer}`, holder, session }
   }
   const { upgrading, adopted, revoking, lockedUntil, lockDelayMs } = entry
-  return `${common} ${upgrading} ${adopted} ${revoking !== null} ${when(lockedUntil)} ${lockDelayMs}`
+  const text = `${common} ${upgrading} ${adopted} ${revoking !== null} ${when(lockedUntil)} ${lockDelayMs}`
+  return { id, text, holder, session }
 }
 
 /** At which of the instants that may still come a tick will have passed; the few ticks of the commands do not count. */
@@ -184,8 +239,9 @@ const EXCHANGES: Readonly<Record<number, readonly (readonly number[])[]>> = {
 }
 
 /** Each client in the place of another, in names as in ids. */
-function exchanged(text: string, order: readonly number[]): string {
-  return text
-    .replaceAll(/ann|bob|cyd/g, (name) => HOLDERS[order[HOLDERS.indexOf(name)] ?? 0] ?? '')
-    .replace(/^(\d)([012])/, (_, kind: string, who: string) => `${kind}${order[Number(who)] ?? ''}`)
+function exchanged({ id, text, holder, session }: Described, order: readonly number[]): string {
+  if (id === '') return ''
+  const [kind = '', who = '', where = ''] = id
+  const other = (one: number): number => order[one] ?? NOBODY
+  return `${kind}${other(Number(who))}${where} ${text} ${other(holder)} ${other(session)}`
 }
