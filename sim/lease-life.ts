@@ -20,8 +20,11 @@ export interface Term {
   readonly dueUs: number
   /** The same where a limit cuts it short that the store may count on for longer: no holder counts on more. */
   readonly endUs: number
-  /** By how much later the store may let it end. */
-  readonly slackUs: number
+  /**
+   * Until when the store itself keeps it: a decision that could have been committed later counts from there, and a renewal
+   * moves the end on by a tick at least.
+   */
+  readonly keptUs: number
   /** The end of the grace of a revocation. */
   readonly isAsked: boolean
 }
@@ -48,7 +51,8 @@ export interface LeaseLife {
   readonly adopted: TimedEvent | null
   /** No term goes beyond this moment of true time; infinite without `maxHoldMs`. */
   readonly ceilingUs: number
-  readonly ceilingSlackUs: number
+  /** The same, as the store itself keeps it. */
+  readonly ceilingKeptUs: number
   readonly end: TimedEvent | null
 }
 
@@ -85,13 +89,13 @@ export function leaseLives(
 function born(issued: TimedEvent, lease: Lease, giver: LeaseLife | null): Growing {
   const { atUs, tick, commit, slackUs } = issued
   const { ttlMs, deadline, mode, slots, fence, session, id } = lease
-  const own = { ceilingUs: ownCeilingUs(lease, atUs), ceilingSlackUs: slackUs }
+  const ceilingUs = ownCeilingUs(lease, atUs)
+  const own = { ceilingUs, ceilingKeptUs: ceilingUs + slackUs }
   const ceiling = giver === null ? own : handedOn(giver)
-  const { dueUs, endUs } = endsOf(ceiling, atUs + ttlMs * 1000)
   const isAsked = giver !== null && lastTerm(giver).isAsked
   return {
     ...{ lease, issued, ...ceiling, sessions: [session], askedAs: [id], adopted: null, end: null },
-    terms: [{ atUs, tick, ttlMs, deadline, dueUs, endUs, slackUs, isAsked }],
+    terms: [{ atUs, tick, ttlMs, deadline, ...endsOf(ceiling, issued, ttlMs), isAsked }],
     phases: [{ commit, mode, slots, fence }],
   }
 }
@@ -99,9 +103,11 @@ function born(issued: TimedEvent, lease: Lease, giver: LeaseLife | null): Growin
 /** No term of a derived lease goes beyond what its parent had when it was given. */
 function within(life: Growing, limit: Term | null): Growing {
   const last = lastTerm(life)
-  if (limit === null || last.dueUs <= limit.dueUs) return life
-  const endUs = Math.min(last.endUs, limit.endUs + limit.slackUs)
-  const [first, ...others] = [...life.terms.slice(0, -1), { ...last, dueUs: limit.dueUs, endUs }]
+  if (limit === null || last.keptUs <= limit.dueUs) return life
+  const dueUs = Math.min(last.dueUs, limit.dueUs)
+  const endUs = Math.min(last.endUs, limit.keptUs)
+  const keptUs = Math.min(last.keptUs, limit.keptUs)
+  const [first, ...others] = [...life.terms.slice(0, -1), { ...last, dueUs, endUs, keptUs }]
   if (first !== undefined) life.terms = [first, ...others]
   return life
 }
@@ -110,21 +116,27 @@ function ownCeilingUs({ maxHoldMs }: Lease, atUs: number): number {
   return maxHoldMs === null ? Infinity : atUs + maxHoldMs * 1000
 }
 
-type Ceiling = Pick<LeaseLife, 'ceilingUs' | 'ceilingSlackUs'>
+type Ceiling = Pick<LeaseLife, 'ceilingUs' | 'ceilingKeptUs'>
+type Ends = Pick<Term, 'dueUs' | 'endUs' | 'keptUs'>
 
 function endsOf(
-  { ceilingUs, ceilingSlackUs }: Ceiling,
-  untilUs: number,
-): Pick<Term, 'dueUs' | 'endUs'> {
-  const dueUs = Math.min(untilUs, ceilingUs)
-  return { dueUs, endUs: Math.min(untilUs, ceilingUs + ceilingSlackUs) }
+  { ceilingUs, ceilingKeptUs }: Ceiling,
+  { atUs, slackUs }: TimedEvent,
+  ttlMs: number,
+): Ends {
+  const untilUs = atUs + ttlMs * 1000
+  return {
+    dueUs: Math.min(untilUs, ceilingUs),
+    endUs: Math.min(untilUs, ceilingKeptUs),
+    keptUs: Math.min(untilUs + slackUs, ceilingKeptUs),
+  }
 }
 
 /** A transfer hands on the end of `maxHoldMs`, or the end of the grace. */
 function handedOn(giver: LeaseLife): Ceiling {
-  const { isAsked, dueUs, slackUs } = lastTerm(giver)
-  const { ceilingUs, ceilingSlackUs } = giver
-  return isAsked ? { ceilingUs: dueUs, ceilingSlackUs: slackUs } : { ceilingUs, ceilingSlackUs }
+  const { isAsked, dueUs, keptUs } = lastTerm(giver)
+  const { ceilingUs, ceilingKeptUs } = giver
+  return isAsked ? { ceilingUs: dueUs, ceilingKeptUs: keptUs } : { ceilingUs, ceilingKeptUs }
 }
 
 function grow(life: Growing, timed: TimedEvent, trueUs: TrueUs): void {
@@ -147,15 +159,15 @@ function grow(life: Growing, timed: TimedEvent, trueUs: TrueUs): void {
 }
 
 function nextTerm(life: LeaseLife, timed: TimedEvent, trueUs: TrueUs): Term | null {
-  const { event, atUs, tick, slackUs } = timed
+  const { event, atUs, tick } = timed
   const before = lastTerm(life)
   const granted = (ttlMs: number): Term => {
-    const ends = endsOf(life, atUs + ttlMs * 1000)
-    return { ...before, ...ends, atUs, tick, ttlMs, slackUs: Math.max(before.slackUs, slackUs) }
+    return { ...before, ...endsOf(life, timed, ttlMs), atUs, tick, ttlMs }
   }
   if (event.type === 'lease.renewed') {
     const { ttlMs, deadline } = event
-    return { ...granted(ttlMs), deadline, slackUs }
+    const term = granted(ttlMs)
+    return { ...term, deadline, keptUs: Math.max(before.keptUs + 1, term.keptUs) }
   }
   if (event.type === 'lease.adopted') {
     const { deadline } = event
@@ -164,16 +176,17 @@ function nextTerm(life: LeaseLife, timed: TimedEvent, trueUs: TrueUs): Term | nu
   }
   if (event.type === 'lease.revoking') {
     const { deadline } = event
-    const endUs = trueUs(deadline)
-    const term = { ...granted(before.ttlMs), deadline, isAsked: true, dueUs: endUs, endUs }
-    return sooner(before, term)
+    const us = trueUs(deadline)
+    const ends = { dueUs: us, endUs: us, keptUs: us }
+    return sooner(before, { ...before, ...ends, atUs, tick, deadline, isAsked: true })
   }
   return null
 }
 
 function sooner(before: Term, term: Term): Term {
   const dueUs = Math.min(before.dueUs, term.dueUs)
-  return { ...term, dueUs, endUs: Math.min(before.endUs, term.endUs) }
+  const endUs = Math.min(before.endUs, term.endUs)
+  return { ...term, dueUs, endUs, keptUs: Math.min(before.keptUs, term.keptUs) }
 }
 
 const ENDS: ReadonlySet<string> = new Set([

@@ -14,11 +14,11 @@ export const holdLimit: Checker = {
 }
 
 function overstays(life: LeaseLife, evidence: Evidence): Complaint[] {
-  const { lease, terms, ceilingUs, ceilingSlackUs } = life
+  const { lease, terms, ceilingKeptUs } = life
   const complaints: Complaint[] = []
   let askedUs = Infinity
   for (const term of terms) {
-    const limitUs = Math.min(ceilingUs + ceilingSlackUs, askedUs)
+    const limitUs = Math.min(ceilingKeptUs, askedUs)
     const untilUs = evidence.trueUs(term.deadline)
     if (untilUs > limitUs + CLOCK_SLACK_US) {
       complaints.push(
@@ -26,7 +26,7 @@ function overstays(life: LeaseLife, evidence: Evidence): Complaint[] {
           `${seconds(term.atUs)}; it had to end by ${seconds(limitUs)}`,
       )
     }
-    if (term.isAsked) askedUs = Math.min(askedUs, term.dueUs + term.slackUs)
+    if (term.isAsked) askedUs = Math.min(askedUs, term.keptUs)
   }
   return complaints
 }

@@ -1,0 +1,71 @@
+/** The checkers of the simulator ask for what is promised, and for no more. */
+import { describe, expect, it } from 'vitest'
+import { lastTerm, leaseLives } from '../../sim/lease-life.ts'
+import type { TimedEvent } from '../../sim/store-host.ts'
+import type { Command } from '../../src/core/command.ts'
+import { decide } from '../../src/core/decide.ts'
+import type { Entry } from '../../src/core/lease.ts'
+import { NO_SCOPE } from '../../src/core/scope.ts'
+import { acquire, id, nowAt, renew, revoke, TTL_MS, view, WORK } from '../core/builders.ts'
+
+const PARENT = id(1)
+const CHILD = id(5)
+const PARENTS = new Map([[CHILD, PARENT]])
+
+const ASKED = acquire({ leaseId: PARENT, holder: 'ada' })
+const derived: Command = {
+  ...{ kind: 'derive', leaseId: CHILD, parentId: PARENT, by: 'ada', resource: WORK },
+  ...{ holder: 'ada', session: 'session-of-ada', extent: 'exact', mode: 'shared', ttlMs: null },
+  ...{ scope: NO_SCOPE, budget: {}, reason: null },
+}
+
+/** Commands with the moments at which they are decided and committed, and by how much later they could have been. */
+type Course = readonly (readonly [Command, number, number])[]
+
+function ledgerOf(course: Course): readonly TimedEvent[] {
+  let entries: readonly Entry[] = []
+  return course.flatMap(([command, ms, toleranceMs], commit) => {
+    const slackUs = toleranceMs * 1000
+    const now = nowAt(ms, { toleranceUs: slackUs })
+    const decision = decide(view(entries), command, now)
+    entries = [...decision.entries.values()]
+    return decision.events.map((event) => {
+      return { event, atUs: ms * 1000, tick: now.tick, slackUs, commit, isEcho: false }
+    })
+  })
+}
+
+/** What a lease that is granted on a slow way and renewed on a quick one comes to. */
+const SLOW_THEN_QUICK: Course = [
+  [ASKED, 0, 140],
+  [renew(), 3, 20],
+  [derived, 6, 20],
+  [renew({ leaseId: CHILD }), 9, 20],
+]
+
+describe('the end of a lease as the checkers compute it', () => {
+  it.each([
+    ['when a renewal allowed for less than the grant', SLOW_THEN_QUICK],
+    [
+      'when a renewal allowed for more than the grant',
+      [
+        [ASKED, 0, 20],
+        [renew(), 3, 140],
+      ],
+    ],
+    ['after a grace', [...SLOW_THEN_QUICK, [revoke({ graceMs: 50 }), 12, 20]]],
+  ] as const)('is that of the store %s', (_, course) => {
+    const ledger = ledgerOf(course)
+    const lives = leaseLives(ledger, PARENTS, ({ us }) => us)
+    expect(ledger.length).toBeGreaterThanOrEqual(course.length)
+    expect(lives.map((life) => lastTerm(life).keptUs)).toEqual(
+      lives.map((life) => lastTerm(life).deadline.us),
+    )
+  })
+
+  it('is for its holder no later than a TTL from its commit', () => {
+    const lives = leaseLives(ledgerOf(SLOW_THEN_QUICK), PARENTS, ({ us }) => us)
+    const [parent] = lives.map((life) => lastTerm(life).endUs)
+    expect(parent).toBe((3 + TTL_MS) * 1000)
+  })
+})
