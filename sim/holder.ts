@@ -208,9 +208,10 @@ export class Holder {
     const { signal, id: leaseId } = lease
     this.#look('granted')
     signal.addEventListener('abort', () => {
-      const code = isLeaseError(signal.reason) ? signal.reason.code : null
+      const error = isLeaseError(signal.reason) ? signal.reason : null
+      const code = error?.code ?? null
       process.log.count(`signal: ${code ?? 'foreign_error'}`)
-      process.log.write({ kind: 'signal', ...who, leaseId, code })
+      process.log.write({ kind: 'signal', ...who, leaseId, code, reason: error?.details['reason'] })
     })
     for (const name of ['renewed', 'uncertain', 'recovered', 'revoking'] as const) {
       lease.on(name, () => {

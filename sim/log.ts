@@ -111,7 +111,7 @@ export type Observation =
   | CallBegun
   | CallEnded
   | Believed
-  | (Who & { readonly kind: 'signal'; readonly leaseId: string; readonly code: ErrorCode | null })
+  | Lost
   | (Who & { readonly kind: 'let_go'; readonly leaseId: string })
   | Asked
   | Answered
@@ -119,6 +119,15 @@ export type Observation =
   | (WriteFacts & { readonly kind: 'write_arrived'; readonly accepted: boolean })
   | Looked
   | { readonly kind: 'unhandled'; readonly message: string }
+
+/** A holder heard by its signal that its lease is over. */
+export interface Lost extends Who {
+  readonly kind: 'signal'
+  readonly leaseId: string
+  readonly code: ErrorCode | null
+  /** The reason that its error names. */
+  readonly reason: unknown
+}
 
 export interface Fault {
   readonly kind: 'fault'

@@ -91,17 +91,19 @@ function lastDoubtUs({ leaseId }: EndedWait['call'], endedUs: number, { log }: E
 function leasesLeft(evidence: Evidence): readonly Complaint[] {
   const lives = new Map(evidence.lives.map((life) => [life.lease.id, life]))
   const letGo = new Set<LeaseId>()
+  const endedWith = lostWith(evidence)
   return evidence.log.flatMap((entry) => {
     if (entry.kind === 'let_go') letGo.add(entry.leaseId)
     if (entry.kind !== 'signal' || letGo.has(entry.leaseId)) return []
     const life = lives.get(entry.leaseId)
-    if (life === undefined || isLeftToItsEnd(life)) return []
+    const given = { ...entry, leaseId: endedWith(entry.leaseId) }
+    const givenLife = lives.get(given.leaseId)
+    if (life === undefined || givenLife === undefined || isLeftToItsEnd(givenLife)) return []
     const untilUs = Math.min(life.end?.atUs ?? Infinity, lastTerm(life).dueUs)
-    const sentUs = Math.max(entry.atUs, answeredUs(entry, evidence))
-    if (untilUs <= Math.max(sentUs, retryDueUs(entry.leaseId, untilUs, evidence)) + SLACK_US) {
-      return []
-    }
-    if (affected(entry, { fromUs: entry.atUs, toUs: untilUs }, evidence)) return []
+    const sentUs = Math.max(entry.atUs, answeredUs(given, evidence))
+    const retryUs = retryDueUs(given.leaseId, untilUs, evidence)
+    if (untilUs <= Math.max(sentUs, retryUs) + SLACK_US) return []
+    if (affected(given, { fromUs: entry.atUs, toUs: untilUs }, evidence)) return []
     return [
       `${entry.session} lost ${short(entry.leaseId)} on ${life.lease.resource} at ` +
         `${seconds(entry.atUs)} and left it in the store until ${seconds(untilUs)}`,
@@ -110,13 +112,31 @@ function leasesLeft(evidence: Evidence): readonly Complaint[] {
 }
 
 /**
- * When the last answer came to what was asked about a lease before it was lost. A store that decides before it asks does
- * not send the release before: decided on what an earlier request may be changing, it would miss.
+ * The lease whose release ends a lost one as well. One that was lost because its parent has ended is not given back by
+ * itself: the store ends it in the commit that ends the parent.
+ */
+function lostWith({ log, parents }: Evidence): (leaseId: LeaseId) => LeaseId {
+  const withParent = new Set<LeaseId>()
+  for (const entry of log) {
+    if (entry.kind === 'signal' && entry.reason === 'parent_ended') withParent.add(entry.leaseId)
+  }
+  const endedWith = (leaseId: LeaseId): LeaseId => {
+    const parentId = withParent.has(leaseId) ? parents.get(leaseId) : undefined
+    return parentId === undefined ? leaseId : endedWith(parentId)
+  }
+  return endedWith
+}
+
+/**
+ * When the last answer came to what the process had asked before the loss. A store that decides before it asks may not
+ * send the release before: decided on what an earlier request may be changing, it would miss, and few calls are in
+ * flight at a time.
  */
 function answeredUs(lost: Who & At, { log, store }: Evidence): number {
   if (store === 'memory') return lost.atUs
   const last = log.findLast((entry) => {
-    return entry.kind === 'answered' && entry.leaseId === lost.leaseId && entry.sentUs <= lost.atUs
+    if (entry.kind !== 'answered' || entry.process !== lost.process) return false
+    return entry.sentUs < lost.atUs
   })
   return last?.atUs ?? lost.atUs
 }

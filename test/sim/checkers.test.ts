@@ -1,6 +1,9 @@
 /** The checkers of the simulator ask for what is promised, and for no more. */
 import { describe, expect, it } from 'vitest'
+import { nothingLeft } from '../../sim/checkers/nothing-left.ts'
+import type { Complaint } from '../../sim/evidence.ts'
 import { lastTerm, leaseLives } from '../../sim/lease-life.ts'
+import type { Observation } from '../../sim/log.ts'
 import type { TimedEvent } from '../../sim/store-host.ts'
 import type { Command } from '../../src/core/command.ts'
 import { decide } from '../../src/core/decide.ts'
@@ -11,6 +14,7 @@ import { acquire, id, nowAt, renew, revoke, TTL_MS, view, WORK } from '../core/b
 const PARENT = id(1)
 const CHILD = id(5)
 const PARENTS = new Map([[CHILD, PARENT]])
+const WHO = { process: 'ada', session: 'session-of-ada' }
 
 const ASKED = acquire({ leaseId: PARENT, holder: 'ada' })
 const derived: Command = {
@@ -67,5 +71,38 @@ describe('the end of a lease as the checkers compute it', () => {
     const lives = leaseLives(ledgerOf(SLOW_THEN_QUICK), PARENTS, ({ us }) => us)
     const [parent] = lives.map((life) => lastTerm(life).endUs)
     expect(parent).toBe((3 + TTL_MS) * 1000)
+  })
+})
+
+describe('a derived lease that was lost', () => {
+  const LOST_US = 20_000
+  const slow = (leaseId: string): Observation => {
+    return { kind: 'fault', fault: 'slow_request', process: 'ada', leaseId }
+  }
+  const lost = (reason: string): Observation => {
+    return { kind: 'signal', ...WHO, leaseId: CHILD, code: 'LEASE_LOST', reason }
+  }
+
+  function complaints(observations: readonly Observation[]): readonly Complaint[] {
+    const ledger = ledgerOf(SLOW_THEN_QUICK)
+    return nothingLeft.check({
+      ...{ store: 'optimistic', ledger, refusals: [], handles: [], entries: [], heard: new Map() },
+      log: observations.map((observation) => ({ atUs: LOST_US, ...observation })),
+      lives: leaseLives(ledger, PARENTS, ({ us }) => us),
+      ...{ parents: PARENTS, clockChanges: [], configured: [], endUs: Infinity },
+      ...{ claimWindowMs: 200, trueUs: ({ us }) => us },
+    })
+  }
+
+  it('with its parent is left until the release of that one arrives', () => {
+    expect(complaints([lost('parent_ended'), slow(PARENT)])).toEqual([])
+  })
+
+  it.each([
+    ['with its parent, whose release is on no slow way', [lost('parent_ended')]],
+    ['with its parent, however slow its own requests are', [lost('parent_ended'), slow(CHILD)]],
+    ['at its own deadline, however slow its parent', [lost('deadline_passed'), slow(PARENT)]],
+  ])('is given back %s', (_, observations) => {
+    expect(complaints(observations)).toEqual([expect.stringMatching(/left it in the store until/)])
   })
 })
