@@ -6,7 +6,7 @@
  */
 import { isHolding, type HandleLog, type Look } from '../holder-views.ts'
 import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
-import { termAt, type LeaseLife } from '../lease-life.ts'
+import { termAt, type LeaseLife, type Term } from '../lease-life.ts'
 import { stopsOf, type Stop } from './stops.ts'
 
 /** Rounding of clocks and of the store's ticks. */
@@ -28,16 +28,16 @@ export const pessimistic: Checker = {
     return evidence.handles.flatMap((handle) => {
       const life = lives.get(handle.leaseId)
       const late = lateSignal(handle, stops.get(handle.looks[0]?.process ?? '') ?? [], evidence)
-      return life === undefined ? late : [...optimism(handle, life), ...late]
+      return life === undefined ? late : [...optimism(handle, life, evidence), ...late]
     })
   },
 }
 
-function optimism(handle: HandleLog, life: LeaseLife): readonly Complaint[] {
+function optimism(handle: HandleLog, life: LeaseLife, evidence: Evidence): readonly Complaint[] {
   const complaints: Complaint[] = []
   for (const look of handle.looks) {
     if (!isHolding(look)) continue
-    const storeEndUs = endAtUs(life, look)
+    const storeEndUs = endAtUs(life, look, evidence)
     const what = `${look.session} on ${look.resource} (${short(look.leaseId)})`
     if (look.atUs > storeEndUs + SLACK_US) {
       complaints.push(
@@ -53,19 +53,27 @@ function optimism(handle: HandleLog, life: LeaseLife): readonly Complaint[] {
 }
 
 /**
- * When the store's own view ends, in true time, as far as it had granted anything by the moment of the look. A holder
- * that has not heard of a revocation with a grace still counts on its old deadline, and one with two revocations may have
- * heard of the first time only.
+ * When the store's own view ends, in true time, as far as it had granted anything by the moment of the look: a TTL from
+ * the commit, and by its own deadline, whichever is sooner.
  */
-function endAtUs(life: LeaseLife, look: Look): number {
-  const { end, terms } = life
+function endAtUs(life: LeaseLife, look: Look, evidence: Evidence): number {
+  const { end } = life
   if (end?.event.type === 'lease.released' && end.atUs <= look.atUs) return end.atUs
-  const term = termAt(life, look.atUs)
-  if (!term.isAsked) return term.endUs
-  const known = look.isAsked
-    ? terms.find(({ isAsked }) => isAsked)
-    : terms.findLast(({ isAsked, atUs }) => !isAsked && atUs <= look.atUs)
-  return known?.endUs ?? term.endUs
+  const { endUs, deadline } = termKnownAt(life, look)
+  return Math.min(endUs, evidence.trueUs(deadline))
+}
+
+/**
+ * A holder that has not heard of a revocation with a grace still counts on its old deadline, and one with two revocations
+ * may have heard of the first time only.
+ */
+function termKnownAt(life: LeaseLife, { atUs, isAsked }: Look): Term {
+  const term = termAt(life, atUs)
+  if (!term.isAsked) return term
+  const known = isAsked
+    ? life.terms.find((one) => one.isAsked)
+    : life.terms.findLast((one) => !one.isAsked && one.atUs <= atUs)
+  return known ?? term
 }
 
 function lateSignal(

@@ -33,6 +33,7 @@ const LIKELY: Readonly<Record<string, number>> = {
   'a refusal is believed without comparing what it is based on': 16,
   'a renewal does not look at the deadline': 5,
   'a renewal goes past the longest time': 4,
+  'a renewal is committed however late': 13,
   'a repeated request counts twice': 8,
   'a timeout leaves a grant behind': 22,
   'a withdrawal that the store did not hear is not sent again': 12,

@@ -37,6 +37,13 @@ export const SERVER_DEFECTS: readonly KnownDefect[] = [
     }),
   },
   {
+    name: 'a renewal is committed however late',
+    promise: 'I4',
+    says: /counted on .*, the store on/,
+    store: 'optimistic',
+    defect: notComparing(asLongAsItLives),
+  },
+  {
     name: 'a keep-alive does not look at what its holder was given',
     promise: 'I5',
     says: /was told at .* to wait for .*, which .* had been given/,
@@ -155,6 +162,14 @@ function seeingAll(place: Place, view: PlaceView): Place {
   const { readSet } = place
   const there = view.entries.filter(({ entry }) => isLive(entry) && overlap(entry, readSet))
   return { ...place, claims: there.map(claimOf) }
+}
+
+/** As if a renewal could come at any time before the end of its lease, whatever the time that it was decided at. */
+function asLongAsItLives(attempt: Attempt): Attempt {
+  const [renewed, ...others] = attempt.writes
+  const isRenewal = attempt.events.every(({ type }) => type === 'lease.renewed')
+  if (renewed?.before?.entry.kind !== 'lease' || others.length > 0 || !isRenewal) return attempt
+  return { ...attempt, beforeUs: renewed.before.entry.deadline.us }
 }
 
 function claimOf(record: VersionedEntry): SeenClaim {
