@@ -9,6 +9,7 @@ import type { Backend } from '../../src/store/optimistic/backend.ts'
 import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { ReferenceBackend } from '../../src/testing/reference-backend.ts'
+import { ownLease } from './own-lease.ts'
 
 const TTL_MS = 10_000
 const SECOND_MS = 1_000
@@ -19,7 +20,7 @@ interface Way {
   readonly backMs: number
 }
 
-type WayOf = (random: () => number) => Way
+type WayOf = (random: () => number, attempts: number) => Way
 
 interface Taken {
   /** By how much the lease outlives its TTL, counted from its commit, by the server's clock. */
@@ -59,7 +60,7 @@ class Link {
 
   async open(): Promise<LeaseService> {
     const attempt: Backend['attempt'] = async (group) => {
-      const { thereMs, backMs } = this.wayOf(() => this.runtime.random())
+      const { thereMs, backMs } = this.wayOf(() => this.runtime.random(), group.attempts.length)
       await this.#sleep(thereMs)
       this.calls += 1
       this.#servedUs = this.nowUs
@@ -85,6 +86,11 @@ class Link {
     })
   }
 
+  /** Attempts that the server has refused. */
+  get misses(): number {
+    return this.#store.misses
+  }
+
   /** Lets time pass until the work is done, a millisecond at a time. */
   async until<Result>(work: Promise<Result>): Promise<Result> {
     let isDone = false
@@ -97,21 +103,23 @@ class Link {
     return done
   }
 
-  /** Takes a lease nobody else wants. */
+  /** A lease that nobody else wants. */
+  wish() {
+    this.#leases += 1
+    return {
+      id: this.runtime.uuid(),
+      resource: parseResource(`work:W-${this.#leases}`),
+      holder: 'ada',
+      session: 's',
+      ttlMs: TTL_MS,
+      waitMs: 0,
+    }
+  }
+
   async acquire(): Promise<Taken> {
     if (this.#api === null) throw new Error('not open')
     const before = this.calls
-    this.#leases += 1
-    const answer = await this.until(
-      this.#api.acquire({
-        id: this.runtime.uuid(),
-        resource: parseResource(`work:W-${this.#leases}`),
-        holder: 'ada',
-        session: 's',
-        ttlMs: TTL_MS,
-        waitMs: 0,
-      }),
-    )
+    const answer = await this.until(this.#api.acquire(this.wish()))
     if (answer.kind !== 'granted') throw new Error(answer.kind)
     const { grantedAtMs, deadline } = answer.lease
     const excessUs = (deadline?.us ?? Infinity) - this.#servedUs - TTL_MS * 1_000
@@ -185,6 +193,22 @@ describe('a lease on a server', () => {
     expect(calls).toBeLessThanOrEqual(20)
     expect(await link.acquire()).toMatchObject({ calls: 1 })
   })
+})
+
+it('renewals that are sent together are committed at their first try beside calls that are quicker', async () => {
+  const link = new Link((_, attempts) => ({ ...QUICK, thereMs: attempts / 5 }))
+  const api = await link.open()
+  const wishes = Array.from({ length: 400 }, () => link.wish())
+  await link.until(Promise.all(wishes.map((wish) => api.acquire(wish))))
+  let before = 0
+  for (let round = 0; round < 6; round += 1) {
+    // The first calls of a size show how long it takes.
+    if (round === 2) before = link.misses
+    for (let lone = 0; lone < 10; lone += 1) await link.acquire()
+    const answers = wishes.map((wish) => api.renew(ownLease(wish)))
+    for (const { kind } of await link.until(Promise.all(answers))) expect(kind).toBe('renewed')
+  }
+  expect(link.misses - before).toBe(0)
 })
 
 it('no grant is dated later than its holder had the answer, however slow the link', async () => {

@@ -342,7 +342,7 @@ export class OptimisticStore implements Store {
   /** All of a group are decided at one time, which the server is then sent once. */
   #tryAll(requests: readonly PendingRequest[]): readonly Try[] {
     const us = this.#clock.lowerUs()
-    const now = this.#now({ us, toleranceUs: this.#clock.toleranceUs() })
+    const now = this.#now({ us, toleranceUs: this.#clock.toleranceUs(requests.length) })
     const tries: Try[] = []
     for (const request of requests) {
       const one = this.#try(request, now)
@@ -576,9 +576,10 @@ export class OptimisticStore implements Store {
   }
 }
 
-function sampleOf(runtime: Runtime, sentMs: number, { nowUs }: GroupReply): Sample {
+function sampleOf(runtime: Runtime, sentMs: number, { nowUs, replies }: GroupReply): Sample {
   const receivedMs = runtime.monotonicMs()
-  return { receivedMs, serverUs: nowUs, roundTripMs: receivedMs - sentMs }
+  const roundTripMs = receivedMs - sentMs
+  return { receivedMs, serverUs: nowUs, roundTripMs, attempts: replies.length }
 }
 
 /** Whether something is there as an attempt would have written it. */

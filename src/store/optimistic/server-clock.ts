@@ -8,7 +8,8 @@
  *
  * What a decision grants counts from the end of the tolerance, so a lease outlives its TTL by what is left of it. The
  * tolerance therefore follows the typical round trip, not the slowest: a call that is slow by chance comes too late, is
- * refused, and its decision is made again.
+ * refused, and its decision is made again. What is typical depends on how much a call carries: five hundred renewals
+ * take many times as long as one, and would all be refused if they had to be as quick.
  */
 import type { Runtime } from '../../runtime/runtime.ts'
 
@@ -16,8 +17,8 @@ import type { Runtime } from '../../runtime/runtime.ts'
 export interface ServerTime {
   /** At most what the server's clock says now. */
   lowerUs(): number
-  /** How long a decision that is made now may take to get there. */
-  toleranceUs(): number
+  /** How long a decision that is made now may take to get there, in a call that carries so many. */
+  toleranceUs(attempts: number): number
   /** What a reply said. */
   note(sample: Sample): void
   /** A decision came from the server's future: whatever was believed is wrong. */
@@ -28,6 +29,8 @@ export interface Sample {
   readonly receivedMs: number
   readonly serverUs: number
   readonly roundTripMs: number
+  /** How many attempts the call carried. */
+  readonly attempts: number
 }
 
 /** So much a garbage collection or a busy turn of the event loop may add to any call. */
@@ -47,9 +50,8 @@ const FRESH_MS = 1_000
 export class ServerClock implements ServerTime {
   readonly #runtime: Runtime
   #sample: Sample
-  /** How long the last round trips took, the oldest first. */
-  readonly #tripsMs: number[] = []
-  #typicalMs = 0
+  /** Calls that carried about as much, by the number of binary digits of how much it was. */
+  readonly #trips: RoundTrips[] = []
 
   constructor(runtime: Runtime, first: Sample) {
     this.#runtime = runtime
@@ -61,8 +63,8 @@ export class ServerClock implements ServerTime {
     return Math.floor(lowerAt(this.#sample, this.#runtime.monotonicMs()))
   }
 
-  toleranceUs(): number {
-    const wayMs = Math.max(TOLERANCE_MS_MIN, TRIPS_TOLERATED * this.#typicalMs)
+  toleranceUs(attempts: number): number {
+    const wayMs = Math.max(TOLERANCE_MS_MIN, TRIPS_TOLERATED * this.#typicalMs(attempts))
     const driftMs = driftAt(this.#sample, this.#runtime.monotonicMs())
     return Math.ceil(Math.min(TOLERANCE_MS_MAX, wayMs + 2 * driftMs) * 1000)
   }
@@ -79,15 +81,46 @@ export class ServerClock implements ServerTime {
     this.#sample = sample
   }
 
-  #noteTrip({ roundTripMs }: Sample): void {
+  #noteTrip({ attempts, roundTripMs }: Sample): void {
+    const size = sizeOf(attempts)
+    for (const smaller of this.#trips.slice(0, size)) {
+      // What carries less is no slower, even if none of that size was sent of late.
+      if (smaller !== undefined && smaller.typicalMs > roundTripMs) smaller.add(roundTripMs)
+    }
+    const trips = (this.#trips[size] ??= new RoundTrips())
+    trips.add(roundTripMs)
+  }
+
+  /** A call takes no less time than smaller ones do. Of a size that was never sent, only that much is known. */
+  #typicalMs(attempts: number): number {
+    let mostMs = 0
+    for (const trips of this.#trips.slice(0, sizeOf(attempts) + 1)) {
+      mostMs = Math.max(mostMs, trips?.typicalMs ?? 0)
+    }
+    return mostMs
+  }
+
+  #isDue({ receivedMs, roundTripMs, attempts }: Sample): boolean {
+    const isOld = receivedMs - this.#sample.receivedMs > FRESH_MS
+    return isOld && roundTripMs <= this.#typicalMs(attempts)
+  }
+}
+
+function sizeOf(attempts: number): number {
+  return attempts.toString(2).length
+}
+
+/** How long the last calls of a size took. */
+class RoundTrips {
+  /** The oldest first. */
+  readonly #tripsMs: number[] = []
+  typicalMs = 0
+
+  add(roundTripMs: number): void {
     this.#tripsMs.push(roundTripMs)
     if (this.#tripsMs.length > TRIPS_KEPT) this.#tripsMs.shift()
     const sorted = this.#tripsMs.toSorted((a, b) => a - b)
-    this.#typicalMs = sorted[(sorted.length - 1) >> 1] ?? roundTripMs
-  }
-
-  #isDue({ receivedMs, roundTripMs }: Sample): boolean {
-    return receivedMs - this.#sample.receivedMs > FRESH_MS && roundTripMs <= this.#typicalMs
+    this.typicalMs = sorted[(sorted.length - 1) >> 1] ?? roundTripMs
   }
 }
 
