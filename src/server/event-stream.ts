@@ -20,8 +20,14 @@ export interface StreamEvent {
   /** What the reader sends as `Last-Event-ID` to go on after this event. */
   readonly id?: string
   readonly type: string
-  /** JSON: made once, however many read it. */
+  /** JSON. */
   readonly data: string
+}
+
+/** The text of an event: made once, however many read it. */
+export function frameOf({ id, type, data }: StreamEvent): string {
+  const name = id === undefined ? '' : `id: ${id}\n`
+  return `${name}event: ${type}\ndata: ${data}\n\n`
 }
 
 export class EventStream {
@@ -71,9 +77,9 @@ export class EventStream {
     timer.cancel()
   }
 
-  send({ id, type, data }: StreamEvent): void {
-    const name = id === undefined ? '' : `id: ${id}\n`
-    this.#write(`${name}event: ${type}\ndata: ${data}\n\n`)
+  /** Frames of events, however many, in one write. */
+  send(frames: string): void {
+    this.#write(frames)
   }
 
   /** Up to here there is nothing to show. */

@@ -8,8 +8,8 @@ import type { Runtime, Timer } from '../runtime/runtime.ts'
 import { sessionDigest } from '../service/session-digest.ts'
 import type { Position } from '../service/lease-api.ts'
 import { maySee, requireResource, type Caller } from './caller.ts'
-import { EventStream } from './event-stream.ts'
-import type { StreamedEvent } from './ledger-feed.ts'
+import type { StreamedEvent } from './event-fold.ts'
+import { EventStream, frameOf } from './event-stream.ts'
 import { goneIfForeign, isForeignPosition } from './problem.ts'
 import { tooMany } from './request-limiter.ts'
 import type { ServedStore } from './served-store.ts'
@@ -81,11 +81,8 @@ export class ServerStreams {
     const follow = async (): Promise<void> => {
       while (stream.isOpen) {
         const isAtEnd = page.length === 0
-        for (const entry of page) {
-          if (isWanted(caller, request, entry.event)) send(stream, entry)
-          position = entry.position
-          if (stream.isFull) break
-        }
+        position =
+          sendWanted(stream, page, ({ event }) => isWanted(caller, request, event)) ?? position
         // A reader that is slow keeps no page: it is read again when the reader is ready.
         page = []
         if (stream.isFull) await stream.drained()
@@ -130,7 +127,7 @@ export class ServerStreams {
       requests.map(({ session }) => {
         const digest = sessionDigest(session)
         return store.api.onWake({ session }, ({ leaseIds }) => {
-          stream?.send({ type: 'wake', data: JSON.stringify({ session: digest, leaseIds }) })
+          stream?.send(wake({ session: digest, leaseIds }))
         })
       }),
     )
@@ -144,7 +141,7 @@ export class ServerStreams {
     response.once('close', stop)
     stream = this.#add(caller, response, () => null)
     // Whatever happened before the subscription stood is made up for by one look.
-    stream.send({ type: 'wake', data: JSON.stringify({ leaseIds: null }) })
+    stream.send(wake({ leaseIds: null }))
   }
 
   #add(caller: Caller, response: ServerResponse, idle: () => Position | null): EventStream {
@@ -170,8 +167,31 @@ export class ServerStreams {
   }
 }
 
-function send(stream: EventStream, { position, event, text }: StreamedEvent): void {
-  stream.send({ id: position, type: event.type, data: text })
+function wake(data: object): string {
+  return frameOf({ type: 'wake', data: JSON.stringify(data) })
+}
+
+/** Few writes for many events. A reader for whom more than this waits is not sent the rest of its page. */
+const WRITE_CHARS = 64 * 1024
+
+/** Gives the position up to which the reader has seen everything; null: that of before. */
+function sendWanted(
+  stream: EventStream,
+  page: readonly StreamedEvent[],
+  isWanted: (entry: StreamedEvent) => boolean,
+): Position | null {
+  let frames = ''
+  let upTo: Position | null = null
+  for (const entry of page) {
+    if (isWanted(entry)) frames += entry.frame
+    upTo = entry.position
+    if (frames.length < WRITE_CHARS) continue
+    stream.send(frames)
+    frames = ''
+    if (stream.isFull) break
+  }
+  if (frames !== '') stream.send(frames)
+  return upTo
 }
 
 function isWanted(caller: Caller, filter: WatchRequest, event: LeaseEvent): boolean {

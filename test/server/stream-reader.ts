@@ -19,7 +19,12 @@ export interface Reader {
   readonly comments: readonly string[]
   /** The id up to which everything was seen. */
   readonly lastId: string | null
+  /** In how many pieces it came: at least as many as the server has written. */
+  readonly pieces: number
   next(): Promise<Received>
+  /** Reads nothing until `goOn`. */
+  pause(): void
+  goOn(): void
   /** Resolves when the server has ended the stream. */
   readonly ended: Promise<void>
   close(): void
@@ -53,8 +58,10 @@ export async function openStream(
   const comments: string[] = []
   let lastId: string | null = null
   let text = ''
+  let pieces = 0
   response.setEncoding('utf8')
   response.on('data', (part: string) => {
+    pieces += 1
     const blocks = (text + part).split('\n\n')
     text = blocks.pop() ?? ''
     for (const block of blocks) {
@@ -86,6 +93,11 @@ export async function openStream(
     get lastId() {
       return lastId
     },
+    get pieces() {
+      return pieces
+    },
+    pause: () => void response.pause(),
+    goOn: () => void response.resume(),
     next: async () => ready.shift() ?? new Promise((resolve) => waiting.push(resolve)),
     ended,
     close: () => void request.destroy(),

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import http from 'node:http'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { openApi } from '../../src/open.ts'
+import type { LeaseApi, LedgerEntry } from '../../src/service/lease-api.ts'
 import { revokeToken } from '../../src/server/token-file.ts'
 import { FakeRuntime } from '../../src/testing/index.ts'
 import { serving, type Serving } from './serving.ts'
@@ -213,6 +214,160 @@ describe('the stream of events', () => {
     for (let read = 1; read <= written; read += 1) {
       expect((await stream.next()).data.event.resource).toBe(`work:${read}`)
     }
+  })
+})
+
+interface Counts {
+  /** Pages of the ledger that were read for streams. */
+  reads: number
+  /** Events that were made into text. */
+  encoded: number
+}
+
+/** The same API, which counts what the server does with the ledger. */
+function counting(api: LeaseApi, counts: Counts): LeaseApi {
+  const counted = (entry: LedgerEntry): LedgerEntry => {
+    const toJSON = (): object => {
+      counts.encoded += 1
+      return entry.event
+    }
+    return { ...entry, event: Object.assign({}, entry.event, { toJSON }) }
+  }
+  const history: LeaseApi['history'] = async (filter) => {
+    counts.reads += 1
+    return (await api.history(filter)).map(counted)
+  }
+  const watch: LeaseApi['watch'] = async function* (...asked) {
+    for await (const entry of api.watch(...asked)) yield counted(entry)
+  }
+  return changed(api, { history, watch })
+}
+
+function changed(api: LeaseApi, calls: Partial<LeaseApi>): LeaseApi {
+  return new Proxy(api, {
+    get: (_, name: keyof LeaseApi) => {
+      const own = api[name]
+      return calls[name] ?? (typeof own === 'function' ? own.bind(api) : own)
+    },
+  })
+}
+
+describe('many streams at once', () => {
+  const EVENTS = 200
+
+  async function acquireTogether(
+    server: Serving,
+    count: number,
+    { from = 0, metadata }: { from?: number; metadata?: object } = {},
+  ): Promise<void> {
+    const calls = Array.from({ length: count }, (_, offset) => {
+      const index = from + offset
+      const resource = `${index % 2 === 0 ? 'work' : 'job'}:${index}`
+      const holder = index % 4 < 2 ? 'ann' : 'bob'
+      const asked = { resource, holder, ttlMs: DAY_MS, waitMs: 0, metadata }
+      return { call: 'acquire', request: { id: randomUUID(), session: 'ann', ...asked } }
+    })
+    await server.ask('POST /v1/batch', { body: { calls } })
+  }
+
+  it('read and encode each event once, and get what comes together in few writes', async () => {
+    const runtime = new FakeRuntime()
+    const counts: Counts = { reads: 0, encoded: 0 }
+    const store = `memory:many-streams-${process.pid}`
+    const server = await serving({
+      runtime,
+      open: async (namespace) => counting(await openApi(store, { namespace, runtime }), counts),
+    })
+    const wanted = [
+      ...['', '', '', '', '', 'kinds=work', 'kinds=job', 'holder=ann', 'kinds=job&holder=bob'],
+      'types=lease.released',
+    ]
+    const streams = await Promise.all(
+      wanted.map((query) => openStream(server.url, `/v1/events?${query}`)),
+    )
+    // From here on every stream stands at the end of the ledger.
+    const first = await acquire(server, 'work:first')
+    expect((await streams[0]?.next())?.data.event.leaseId).toBe(first)
+    await runtime.advance(1_000)
+    for (const stream of streams.slice(1, 6)) await stream.next()
+    await streams[7]?.next()
+    const piecesBefore = streams.map(({ pieces }) => pieces)
+    Object.assign(counts, { reads: 0, encoded: 0 })
+
+    await acquireTogether(server, EVENTS)
+    await runtime.advance(1_000)
+    const seen = await Promise.all(
+      [EVENTS, EVENTS, EVENTS, EVENTS, EVENTS, 100, 100, 100, 50].map(async (count, index) => {
+        const names: string[] = []
+        while (names.length < count) {
+          names.push((await streams[index]?.next())?.data.event.resource ?? '')
+        }
+        return names
+      }),
+    )
+    const [all = []] = seen
+    expect(new Set(all).size).toBe(EVENTS)
+    for (const others of seen.slice(1, 5)) expect(others).toEqual(all)
+    const index = (name: string): number => Number(name.split(':')[1])
+    expect(seen[5]).toEqual(all.filter((name) => name.startsWith('work:')))
+    expect(seen[6]).toEqual(all.filter((name) => name.startsWith('job:')))
+    expect(seen[7]).toEqual(all.filter((name) => index(name) % 4 < 2))
+    expect(seen[8]).toEqual(all.filter((name) => index(name) % 4 === 3))
+    expect(counts).toEqual({ reads: 0, encoded: EVENTS })
+    const pieces = streams.map((stream, at) => stream.pieces - (piecesBefore[at] ?? 0))
+    expect(Math.max(...pieces)).toBeLessThan(EVENTS / 10)
+  })
+
+  it('begin after the event they name, also while the one after it is not told of', async () => {
+    const runtime = new FakeRuntime()
+    const store = `memory:one-by-one-${process.pid}`
+    let gate = Promise.resolve()
+    const server = await serving({
+      runtime,
+      open: async (namespace) => {
+        const api = await openApi(store, { namespace, runtime })
+        const history: LeaseApi['history'] = async (filter) => {
+          if (filter.id !== undefined) await gate
+          return api.history(filter)
+        }
+        return changed(api, { history })
+      },
+    })
+    const id = await acquire(server, 'work:1')
+    const first = await openStream(server.url, '/v1/events')
+    let open = (): void => undefined
+    gate = new Promise((resolve) => (open = resolve))
+    // What the lease was before its first renewal is still being read when the second is committed.
+    await change(server, id, 'renew')
+    await change(server, id, 'renew')
+    await runtime.settle()
+    open()
+    const { id: after = '' } = await first.next()
+    const second = await openStream(server.url, `/v1/events?after=${after}`)
+    await runtime.advance(1_000)
+    const seen = [await first.next(), await second.next()]
+    expect(seen.map(({ data }) => data.lease?.renewals)).toEqual([2, 2])
+  })
+
+  it('do not wait for one that reads slowly, which misses nothing either', async () => {
+    const server = await serving()
+    const slow = await openStream(server.url, '/v1/events?after=0')
+    const quick = await openStream(server.url, '/v1/events?after=0')
+    slow.pause()
+    const written = 6_000
+    for (let from = 0; from < written; from += 500) {
+      await acquireTogether(server, 500, { from, metadata: { text: 'x'.repeat(900) } })
+    }
+    const all = await positions(server)
+    expect(all.length).toBe(written)
+    const readAll = async (stream: typeof slow): Promise<readonly string[]> => {
+      const ids: string[] = []
+      while (ids.length < written) ids.push((await stream.next()).id ?? '')
+      return ids
+    }
+    expect(await readAll(quick)).toEqual(all)
+    slow.goOn()
+    expect(await readAll(slow)).toEqual(all)
   })
 })
 
