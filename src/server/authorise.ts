@@ -28,7 +28,7 @@ export async function authorise(call: Call, name: RequestName, request: Fields):
   for (const resource of resourcesOf(request)) requireResource(caller, resource)
   requireWithinLimits(caller, request as { ttlMs?: number; priority?: number })
   if (caller.resources.length > 0) await requireVisibleLeases(call, request)
-  if (NEW_ENTRIES.has(name)) await requireQuota(call)
+  if (NEW_ENTRIES.has(name)) await requireQuota(call, request)
 }
 
 const GRANTED: ReadonlySet<RequestName> = new Set<RequestName>(['spend', 'release'])
@@ -84,12 +84,17 @@ async function requireVisibleLeases({ caller, store }: Call, request: Fields): P
   }
 }
 
-/** What is under way at this moment is not counted, so a few more may come in together. */
-async function requireQuota({ caller, store }: Call): Promise<void> {
+/**
+ * What is asked for anew counts, one by one; what is live under its id already is asked for again. What other requests have
+ * under way at this moment is not counted, so a few more may come in together.
+ */
+async function requireQuota({ caller, store }: Call, request: Fields): Promise<void> {
   const { maxLeases, name, as } = caller
   if (maxLeases === null) return
   await store.loaded()
-  if (store.live.countOf(as) < maxLeases) return
+  const { members = [request] } = request as { readonly members?: readonly Fields[] }
+  const added = members.filter(({ id }) => !store.live.has(String(id))).length
+  if (added === 0 || store.live.countOf(as) + added <= maxLeases) return
   const message = `${name} must have at most ${maxLeases} leases and waiting requests`
   throw tooMany(message, { limit: maxLeases })
 }

@@ -49,6 +49,10 @@ export class LiveIndex {
     this.#told = null
   }
 
+  has(id: LeaseId): boolean {
+    return this.#entries.has(id)
+  }
+
   /** Leases and waiting requests of all holders that match. */
   countOf(patterns: readonly string[]): number {
     let count = 0

@@ -193,6 +193,20 @@ describe('a running server', () => {
     const second = await untilCounted(() => post({ resource: `work:${Math.random()}` }))
     expect(second).toMatchObject({ status: 429, body: { code: 'LIMIT_EXCEEDED', retryable: true } })
   })
+
+  it('counts every lease of a request for several, and none that is asked for again', async () => {
+    const server = await serving({ withTokens: true })
+    const token = server.token({ name: 'ci', role: 'holder', maxLeases: 2 })
+    const post = (resources: readonly string[], ids: readonly string[] = []) => {
+      const members = resources.map((resource, index) => ({ resource, id: ids[index] }))
+      return server.ask('POST /v1/leases/all', { token, body: { holder: 'ci', members } })
+    }
+    expect(await post(['work:1', 'work:2', 'work:3'])).toMatchObject({ status: 429 })
+    const ids = [randomUUID(), randomUUID()]
+    expect(await post(['work:1', 'work:2'], ids)).toMatchObject({ status: 201 })
+    await untilCounted(() => post([`work:${Math.random()}`]))
+    expect(await post(['work:1', 'work:2'], ids)).toMatchObject({ status: 201 })
+  })
 })
 
 /** A quota counts what the ledger tells, which may be a moment behind. */
