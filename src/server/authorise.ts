@@ -3,6 +3,8 @@
  * without a word: its role, its holders, its resources, and the limits of the token.
  */
 import { LeaseError } from '../core/errors.ts'
+import type { LeaseEvent } from '../core/event.ts'
+import type { CycleStep } from '../core/lease.ts'
 import { REQUESTS, type RequestName } from '../protocol/requests.ts'
 import { resourcesOf } from './api-calls.ts'
 import type { Call, Fields } from './call.ts'
@@ -134,10 +136,19 @@ function shownPart(caller: Caller, part: Named): Named {
   return maySee(caller, String(part['resource'])) ? part : { holder: part['holder'] }
 }
 
+/** A cycle that was broken names everything that its waiters waited for, and the event says it once more in its reason. */
+export function shownEvent(caller: Caller, event: LeaseEvent): LeaseEvent {
+  if (event.type !== 'lease.failed' || event.cycle === null) return event
+  const { cycle, failure: reason } = event
+  if (cycle.every(({ resource }) => maySee(caller, resource))) return event
+  const steps = cycle.map((step) => shownPart(caller, { ...step }) as unknown as CycleStep)
+  return { ...event, reason, cycle: steps }
+}
+
 /** An answer of the library without what this caller may not see. */
 export function shownAnswer(caller: Caller, answer: unknown): unknown {
   if (caller.role === 'operator' || caller.resources.length === 0) return answer
-  if (Array.isArray(answer)) return answer.filter((one: Named) => isShown(caller, one))
+  if (Array.isArray(answer)) return shownRows(caller, answer as readonly Named[])
   if (typeof answer !== 'object' || answer === null) return answer
   const entries = Object.entries(answer).map(([name, part]: [string, unknown]) => {
     return [name, Array.isArray(part) ? shownList(caller, name, part) : part]
@@ -150,6 +161,14 @@ function shownList(caller: Caller, name: string, list: readonly Named[]): unknow
   if (name === 'blockers' || name === 'cycle') return list.map((one) => shownPart(caller, one))
   if (name !== 'cycles') return list
   return list.map((cycle) => (cycle as unknown as Named[]).map((step) => shownPart(caller, step)))
+}
+
+function shownRows(caller: Caller, rows: readonly Named[]): readonly Named[] {
+  const shown = rows.filter((row) => isShown(caller, row))
+  return shown.map((row) => {
+    const { event } = row
+    return event === undefined ? row : { ...row, event: shownEvent(caller, event as LeaseEvent) }
+  })
 }
 
 /** A lease, or an event of the ledger. */

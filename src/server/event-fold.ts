@@ -10,7 +10,9 @@ import type { LeaseApi, LedgerEntry, Position } from '../service/lease-api.ts'
 import { frameOf } from './event-stream.ts'
 
 export interface StreamedEvent extends LedgerEntry {
-  /** As it is sent: the entry as JSON, with the `lease` as it was after the event; null where the ledger does not tell. */
+  /** As it was after the event; null where the ledger does not tell. */
+  readonly lease: LeaseInfo | null
+  /** All of this as it is sent to a reader who may see all of it. */
   readonly frame: string
 }
 
@@ -39,9 +41,7 @@ export class EventFold {
     const events: StreamedEvent[] = []
     for (const entry of entries) {
       const lease = await this.#after(states, entry)
-      const { position: id, event } = entry
-      const data = JSON.stringify({ ...entry, lease })
-      events.push({ ...entry, frame: frameOf({ id, type: event.type, data }) })
+      events.push({ ...entry, lease, frame: eventFrame({ ...entry, lease }) })
     }
     this.#states = states
     this.#foldedUpTo = last.position
@@ -76,6 +76,11 @@ export class EventFold {
       if (events.length < PAGE) return null
     }
   }
+}
+
+export function eventFrame({ position, event, lease }: Omit<StreamedEvent, 'frame'>): string {
+  const data = JSON.stringify({ position, event, lease })
+  return frameOf({ id: position, type: event.type, data })
 }
 
 /** Events that tell all there is to know of their entry. */

@@ -8,7 +8,8 @@ import type { Runtime, Timer } from '../runtime/runtime.ts'
 import { sessionDigest } from '../service/session-digest.ts'
 import type { Position } from '../service/lease-api.ts'
 import { maySee, requireResource, type Caller } from './caller.ts'
-import type { StreamedEvent } from './event-fold.ts'
+import { shownEvent } from './authorise.ts'
+import { eventFrame, type StreamedEvent } from './event-fold.ts'
 import { EventStream, frameOf } from './event-stream.ts'
 import { goneIfForeign, isForeignPosition } from './problem.ts'
 import { tooMany } from './request-limiter.ts'
@@ -81,8 +82,10 @@ export class ServerStreams {
     const follow = async (): Promise<void> => {
       while (stream.isOpen) {
         const isAtEnd = page.length === 0
-        position =
-          sendWanted(stream, page, ({ event }) => isWanted(caller, request, event)) ?? position
+        const frame = (entry: StreamedEvent): string => {
+          return isWanted(caller, request, entry.event) ? frameFor(caller, entry) : ''
+        }
+        position = sendFrames(stream, page, frame) ?? position
         // A reader that is slow keeps no page: it is read again when the reader is ready.
         page = []
         if (stream.isFull) await stream.drained()
@@ -175,15 +178,15 @@ function wake(data: object): string {
 const WRITE_CHARS = 64 * 1024
 
 /** Gives the position up to which the reader has seen everything; null: that of before. */
-function sendWanted(
+function sendFrames(
   stream: EventStream,
   page: readonly StreamedEvent[],
-  isWanted: (entry: StreamedEvent) => boolean,
+  frame: (entry: StreamedEvent) => string,
 ): Position | null {
   let frames = ''
   let upTo: Position | null = null
   for (const entry of page) {
-    if (isWanted(entry)) frames += entry.frame
+    frames += frame(entry)
     upTo = entry.position
     if (frames.length < WRITE_CHARS) continue
     stream.send(frames)
@@ -192,6 +195,11 @@ function sendWanted(
   }
   if (frames !== '') stream.send(frames)
   return upTo
+}
+
+function frameFor(caller: Caller, entry: StreamedEvent): string {
+  const event = shownEvent(caller, entry.event)
+  return event === entry.event ? entry.frame : eventFrame({ ...entry, event })
 }
 
 function isWanted(caller: Caller, filter: WatchRequest, event: LeaseEvent): boolean {

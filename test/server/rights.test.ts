@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openApiDocument } from '../../src/server/openapi.ts'
 import { revokeToken } from '../../src/server/token-file.ts'
 import { serving, startServing, type Asked, type Serving } from './serving.ts'
+import { openStream } from './stream-reader.ts'
 
 const CREDENTIALS = [
   ...['none', 'wrong', 'revoked', 'reader', 'holder of another name', 'of another namespace'],
@@ -270,5 +271,33 @@ describe('a holder', () => {
     const seen = await server.ask<{ leases: unknown[]; blockers: unknown[] }>(place, { token })
     expect(seen.body).toMatchObject({ leases: [], blockers: [{ holder: 'eve' }] })
     expect(JSON.stringify([refused.body, seen.body])).not.toMatch(/secret|"file:\/repo"/)
+  })
+
+  it('is told of a deadlock in the events without what it may not see', async () => {
+    const server = await serving({ withTokens: true })
+    const root = server.token({ name: 'boss', role: 'operator' })
+    const token = server.token({ name: 'ci', role: 'reader', resources: ['work:'] })
+    const acquire = async (body: object): Promise<{ lease: { id: string }; code?: string }> => {
+      const asked = { token: root, body }
+      return (await server.ask<{ lease: { id: string } }>('POST /v1/leases', asked)).body
+    }
+    const ann = { holder: 'ann', resource: 'work:1' }
+    const eve = { holder: 'eve', resource: 'secret:plan' }
+    const held = [(await acquire(ann)).lease.id, (await acquire(eve)).lease.id]
+    const first = acquire({ ...ann, resource: eve.resource, under: [held[0]], waitMs: 60_000 })
+    const place = `GET /v1/resources?resource=${eve.resource}`
+    for (let queue: unknown[] = []; queue.length === 0;) {
+      queue = (await server.ask<{ queue: unknown[] }>(place, { token: root })).body.queue
+    }
+    const second = { ...eve, resource: ann.resource, under: [held[1]], waitMs: 60_000 }
+    expect(await acquire(second)).toMatchObject({ code: 'DEADLOCK' })
+    const page = await server.ask('GET /v1/events', { token })
+    const stream = await openStream(server.url, '/v1/events?after=0&types=lease.failed', { token })
+    const { event, lease } = (await stream.next()).data
+    expect(event).toMatchObject({ resource: 'work:1', reason: 'deadlock', failure: 'deadlock' })
+    expect(JSON.stringify(page.body)).toContain('deadlock')
+    expect(JSON.stringify([page.body, event, lease])).not.toContain('secret')
+    await server.ask(`POST /v1/leases/${held[1]}/revoke`, { token: root, body: {} })
+    await first
   })
 })
