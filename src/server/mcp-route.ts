@@ -16,6 +16,7 @@ import { askedCall } from './asked-call.ts'
 import { authorise, shownError } from './authorise.ts'
 import type { Call, Fields } from './call.ts'
 import type { Caller } from './caller.ts'
+import { tokenNameOf } from './complete.ts'
 
 const TTL_MS = 600_000
 
@@ -73,10 +74,12 @@ function hostFor(call: Call): LeaseHost {
     ...{ runtime, api, readReach, holder: ownName(caller) },
     ttlMs: Math.min(TTL_MS, caller.maxTtlMs ?? TTL_MS),
     lifetime: 'Each call in your name renews them, four hours at most.',
-    acquire: (request, connection) => {
+    acquire: (asked, connection) => {
+      const request = { ...asked, ...tokenNameOf(call, 'acquire') }
       return permitted(call, 'acquire', request, () => store.waits.acquire(request, connection))
     },
-    acquireAll: (request, connection) => {
+    acquireAll: (asked, connection) => {
+      const request = { ...asked, ...tokenNameOf(call, 'acquireAll') }
       return permitted(call, 'acquireAll', request, () => {
         return store.waits.acquireAll(request, connection)
       })

@@ -154,6 +154,16 @@ it('lets a token do what it may, as whom it may', async () => {
   })
 })
 
+it('writes the name of the token into what it takes', async () => {
+  const served = await serving({ withTokens: true })
+  const token = served.token({ name: 'ci', role: 'holder', as: ['ann'] })
+  const client = await httpClient(KIND, served.url, token)
+  await ask(client, 'lease_acquire', { resources: ['work:1'] })
+  await ask(client, 'lease_acquire', { resources: ['work:2', 'work:3'] })
+  const { body } = await served.ask<{ leases: LeaseInfo[] }>('GET /v1/leases', { token })
+  expect(body.leases.map(({ tokenName }) => tokenName)).toEqual(['ci', 'ci', 'ci'])
+})
+
 it('takes no request of a page of another origin, of another host, or by another method', async () => {
   const { url, ask: send } = await serving()
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
