@@ -10,7 +10,7 @@ import { report, reportTo } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 
-/** A store that is away is asked again this often within what is left of a lease. */
+/** A store that is away, or a renewal that came too soon, is asked again this often within what is left of a lease. */
 const TRIES_PER_TTL = 9
 const RENEWALS_PER_TTL = 3
 
@@ -60,6 +60,9 @@ export class LeaseKeeper {
       const answer = await this.#api.renew({ id, resource, extent, holder })
       if (!this.#kept.has(id)) return
       if (answer.kind === 'renewed') return this.keep(answer.lease)
+      const isTooSoon = answer.kind === 'renewal_limit' && answer.parentId !== undefined
+      // It lasts as long as its parent does, which was not renewed since.
+      if (isTooSoon) return this.#plan(lease, ttlMs / TRIES_PER_TTL)
       // It has ended, or its longest hold is over: then it lasts until its deadline.
       this.forget(id)
       report('mcp/renew', refusalError(answer))
