@@ -18,6 +18,7 @@ import {
 import { refusalError, type Refusal } from '../core/outcome.ts'
 import type { Reach } from '../core/resource.ts'
 import type { Shape, ValueOf } from '../protocol/shape.ts'
+import { reportTo } from '../runtime/diagnostics.ts'
 import type { AcquireAllRequest } from '../service/lease-api.ts'
 import { listAll } from '../service/list-all.ts'
 import type { LeaseHost } from './lease-host.ts'
@@ -120,24 +121,39 @@ interface Derivation {
   readonly reason: string | null
 }
 
-/** All of them or none, as with other leases: what was derived is released again where a sibling holds one of them. */
+/** All of them or none, as with other leases: what was derived is released again where one of them is refused or fails. */
 async function deriveAll(host: LeaseHost, inside: Inside, asked: Derivation): Promise<View> {
-  const { holder, reason } = asked
+  const tried: string[] = []
   const leases: LeaseInfo[] = []
-  for (const { member, parent } of inside) {
-    const { id, resource, extent = 'exact', mode = 'exclusive' } = member
-    const answer = await host.api.derive({
-      ...{ id, resource, extent, mode, holder, session: holder, reason, by: parent.holder },
-      parent: { id: parent.id, resource: parent.resource, extent: parent.extent },
-    })
-    if (answer.kind === 'queued') throw new Error('a derivation does not wait')
-    if (answer.kind === 'granted') leases.push(answer.lease)
-    else {
-      await Promise.all(leases.map(({ id }) => endOne(host, { id, holder, note: undefined })))
-      return refusedView(refusalError(answer))
+  try {
+    for (const { member, parent } of inside) {
+      tried.push(member.id)
+      leases.push(await derive(host, { member, parent }, asked))
     }
+    return grantedView(host, leases)
+  } catch (error) {
+    const { holder } = asked
+    const ends = Promise.all(tried.map((id) => endOne(host, { id, holder, note: undefined })))
+    await ends.catch(reportTo('mcp/release'))
+    if (isLeaseError(error)) return refusedView(error)
+    throw error
   }
-  return grantedView(host, leases)
+}
+
+/** Throws every refusal. */
+async function derive(
+  { api }: LeaseHost,
+  { member, parent }: Inside[number],
+  { holder, reason }: Derivation,
+): Promise<LeaseInfo> {
+  const { id, resource, extent = 'exact', mode = 'exclusive' } = member
+  const answer = await api.derive({
+    ...{ id, resource, extent, mode, holder, session: holder, reason, by: parent.holder },
+    parent: { id: parent.id, resource: parent.resource, extent: parent.extent },
+  })
+  if (answer.kind === 'queued') throw new Error('a derivation does not wait')
+  if (answer.kind === 'granted') return answer.lease
+  throw refusalError(answer)
 }
 
 /** What a ticket waits for stands in the store, so that another server can go on with it. */
