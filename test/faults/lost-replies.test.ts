@@ -1,6 +1,7 @@
 /**
- * The reply is lost after the server has done what it was asked. Whoever asked hears that the outcome is unknown, and
- * sending the same request again gives what the first one would have given and has no second effect.
+ * The reply is lost after the server has done what it was asked. The caller hears that the outcome is unknown, and
+ * sending the same request again gives what the first one would have given and has no second effect. Nor has a call that the
+ * server hears only after it has answered the repetition.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -12,7 +13,7 @@ import type { LeaseApi } from '../../src/service/lease-api.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { FaultyStore } from '../../src/testing/faulty-store.ts'
-import { Proxy } from '../servers/proxy.ts'
+import { Proxy, type DeliverCall } from '../servers/proxy.ts'
 import type { TestServer } from '../servers/test-server.ts'
 import { COMMANDS, type ReadyCommand } from './lost-commands.ts'
 import { freshStore, SERVER_STORES } from './server-stores.ts'
@@ -43,7 +44,13 @@ function memoryWire(): Wire {
   return { api, direct, loseReply, close: () => store.close() }
 }
 
-async function serverWire(server: TestServer): Promise<Wire> {
+/** A way on which calls can be late as well. */
+interface SlowWire extends Wire {
+  /** The next request of the command is held, and delivered when the answer is called. */
+  holdCall(command: ReadyCommand): Promise<DeliverCall>
+}
+
+async function serverWire(server: TestServer): Promise<SlowWire> {
   const url = freshStore(server.url)
   const proxy = await Proxy.start(url)
   const [api, direct] = await Promise.all([openApi(proxy.through(url)), openApi(url)])
@@ -52,6 +59,7 @@ async function serverWire(server: TestServer): Promise<Wire> {
     loseReply: ({ mark }, isDone) => {
       void proxy.loseReply({ request: (bytes) => bytes.includes(mark), isDone })
     },
+    holdCall: ({ mark }) => proxy.holdCall((bytes) => bytes.includes(mark)),
     close: async () => {
       await Promise.all([api.close(), direct.close()])
       await proxy.close()
@@ -111,26 +119,41 @@ function itIsHeardOnce(wire: () => Wire): void {
   })
 }
 
+function itHasNoEffectLate(wire: () => SlowWire): void {
+  it.each(COMMANDS.map((one) => [one.name, one] as const))('%s', async (_name, { prepare }) => {
+    const command = await whenReachable(() => prepare(wire().api))
+    const before = await effectsOf(wire(), command)
+    const held = wire().holdCall(command)
+    expect(await errorOf(command.send())).toMatchObject({ code: 'STORE_OUTCOME_UNKNOWN' })
+    const deliver = await held
+    await whenReachable(command.send)
+    expect(await effectsOf(wire(), command)).toBe(before + 1)
+    const ledger = await wire().direct.history({})
+    await deliver()
+    expect(await wire().direct.history({})).toEqual(ledger)
+  })
+}
+
 describe('on memory, a command whose reply was lost is heard once', () => {
   const wire = memoryWire()
   afterAll(() => wire.close())
   itIsHeardOnce(() => wire)
 })
 
-describe.each(SERVER_STORES)(
-  'on %s, a command whose reply was lost is heard once',
-  (_name, store) => {
-    let wire: Wire
+describe.each(SERVER_STORES)('on %s, a command', (_name, store) => {
+  let wire: SlowWire
 
-    beforeAll(async () => {
-      const server = await store.start()
-      wire = await serverWire(server)
-      return async () => {
-        await wire.close()
-        await server.close()
-      }
-    })
+  beforeAll(async () => {
+    const server = await store.start()
+    wire = await serverWire(server)
+    return async () => {
+      await wire.close()
+      await server.close()
+    }
+  })
 
-    itIsHeardOnce(() => wire)
-  },
-)
+  describe('whose reply was lost is heard once', () => itIsHeardOnce(() => wire))
+
+  describe('that reaches the server after its repetition was answered has no second effect', () =>
+    itHasNoEffectLate(() => wire))
+})

@@ -1,3 +1,4 @@
+import net from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { afterEach, beforeEach, expect, it } from 'vitest'
@@ -115,4 +116,38 @@ it('can leave the client without any sign of the loss', async () => {
   await lost
   expect(await isPending(asked, 100)).toBe(true)
   expect(await direct.get('count')).toBe('1')
+})
+
+it('cuts a connection in the middle of a reply', async () => {
+  const raw = net.connect(proxy.port, '127.0.0.1')
+  let heard = ''
+  raw.on('data', (bytes: Buffer) => (heard += bytes.toString()))
+  raw.on('error', () => undefined)
+  const closed = new Promise((resolve) => raw.once('close', resolve))
+  const halved = proxy.halveReply()
+  raw.write('PING\r\n')
+  await Promise.all([halved, closed])
+  expect(heard).toBe('+PO')
+  client = connect()
+  expect(await client.ping()).toBe('PONG')
+})
+
+it('holds a call that its client takes for lost, and delivers it late', async () => {
+  const held = proxy.holdCall((bytes) => bytes.includes('incr'))
+  expect(await client.ping()).toBe('PONG')
+  await expect(client.incr('count')).rejects.toThrow()
+  const deliver = await held
+  client = connect()
+  expect(await client.incr('count')).toBe(1)
+  await deliver()
+  expect(await direct.get('count')).toBe('2')
+})
+
+it('forgets a held call with the server that it was for', async () => {
+  const held = proxy.holdCall()
+  await expect(client.incr('count')).rejects.toThrow()
+  const deliver = await held
+  proxy.cut()
+  await deliver()
+  expect(await direct.get('count')).toBeNull()
 })

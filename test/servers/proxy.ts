@@ -1,7 +1,8 @@
 /**
- * A TCP proxy between a client and a server, for the faults that a network has: connections cut, packets that go
- * nowhere, slow ones, and replies that are lost after the server has done what it was asked. It also counts round
- * trips: how often a client that had asked something began to be answered.
+ * A TCP proxy between a client and a server, for the faults that a network has: connections cut, also in the middle of a
+ * reply, packets that go nowhere, slow ones, replies that are lost after the server has done what it was asked, and calls
+ * that reach the server late, after their client has sent them again. It also counts round trips: how often a client that
+ * had asked something began to be answered.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import net, { type AddressInfo } from 'node:net'
@@ -14,6 +15,17 @@ type Weather =
   | { readonly kind: 'black_hole' }
   | { readonly kind: 'slow'; readonly delayMs: number }
   | { readonly kind: 'losing'; readonly loss: ReplyLoss }
+  /** The next reply ends in its middle, and so does its connection. */
+  | { readonly kind: 'halving'; readonly onHalved: () => void }
+  | { readonly kind: 'holding'; readonly hold: CallHold }
+
+interface CallHold {
+  readonly isMeant: (request: Buffer) => boolean
+  readonly onHeld: (deliver: DeliverCall) => void
+}
+
+/** Lets the server hear a call that was held; settles when it has answered, or can be heard of no more. */
+export type DeliverCall = () => Promise<void>
 
 interface ReplyLoss {
   readonly isMeant: (request: Buffer) => boolean
@@ -125,6 +137,31 @@ export class Proxy {
     })
   }
 
+  /** Lets half of the next reply through and resets its connection. The promise is fulfilled when that has happened. */
+  halveReply(): Promise<void> {
+    return new Promise((resolve) => {
+      const onHalved = () => {
+        this.clear()
+        resolve()
+      }
+      this.#weather = { kind: 'halving', onHalved }
+    })
+  }
+
+  /**
+   * Keeps the next call that is meant from the server and resets its connection, so that its client may send it again. The
+   * server hears the first one when the answer is called: late, and on a connection that to it is still there.
+   */
+  holdCall(isMeant: (request: Buffer) => boolean = () => true): Promise<DeliverCall> {
+    return new Promise((resolve) => {
+      const onHeld = (deliver: DeliverCall) => {
+        this.clear()
+        resolve(deliver)
+      }
+      this.#weather = { kind: 'holding', hold: { isMeant, onHeld } }
+    })
+  }
+
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.#listener.close(resolve))
     this.cut()
@@ -160,6 +197,8 @@ class Link {
   #lastSpeaker: Side = 'server'
   #losing: ReplyLoss | null = null
   #isSilent = false
+  /** The client is gone; the server is not told, because a call of the client is still under way to it. */
+  #isHeld = false
 
   constructor(ends: Readonly<Record<Side, net.Socket>>, weather: () => Weather) {
     this.#ends = ends
@@ -180,7 +219,14 @@ class Link {
   }
 
   #hear(speaker: Side, bytes: Buffer): void {
+    if (this.#isHeld) return
     const weather = this.#weather()
+    if (speaker === 'client' && weather.kind === 'holding' && weather.hold.isMeant(bytes)) {
+      return this.#hold(weather.hold, bytes)
+    }
+    if (speaker === 'server' && weather.kind === 'halving') {
+      return this.#halve(weather.onHalved, bytes)
+    }
     if (speaker === 'client' && weather.kind === 'losing' && weather.loss.isMeant(bytes)) {
       this.#losing = weather.loss
     }
@@ -206,8 +252,34 @@ class Link {
     else this.#isSilent = true
   }
 
+  #halve(onHalved: () => void, reply: Buffer): void {
+    onHalved()
+    this.#isSilent = true
+    this.#underway.client = this.#underway.client.then(() => {
+      const half = reply.subarray(0, Math.floor(reply.length / 2))
+      this.#ends.client.write(half, () => this.reset())
+    })
+  }
+
+  #hold({ onHeld }: CallHold, call: Buffer): void {
+    this.#isHeld = true
+    const { client, server } = this.#ends
+    client.resetAndDestroy()
+    onHeld(async () => {
+      await this.#underway.server
+      const heard = new Promise<void>((resolve) => {
+        server.once('data', () => resolve()).once('close', () => resolve())
+        if (server.destroyed) resolve()
+      })
+      server.write(call)
+      await heard
+      this.reset()
+    })
+  }
+
   /** Sends bytes (null: the end) on to the other side. */
   #pass(speaker: Side, bytes: Buffer | null): void {
+    if (this.#isHeld) return
     const weather = this.#weather()
     if (weather.kind === 'black_hole') this.#isSilent = true
     if (this.#isSilent) return
@@ -224,6 +296,7 @@ class Link {
 
   /** A connection that broke on one side breaks on the other, unless nobody is to be told. */
   #passEnd(speaker: Side): void {
+    if (this.#isHeld) return
     if (speaker === 'server' && (this.#isSilent || this.#weather().kind === 'black_hole')) return
     const listener = speaker === 'client' ? 'server' : 'client'
     void this.#underway[listener].then(() => {
