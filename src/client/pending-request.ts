@@ -49,6 +49,8 @@ export interface HandOff {
   readonly isReady: () => boolean
   /** A release is about to leave, with the claim; the wait hears what came of it, null if it was not its turn. */
   readonly carryClaim: () => (claim: Promise<WaitAnswer | null>) => void
+  /** The waiters of this process that were before it are gone. */
+  readonly onFirst: () => void
 }
 
 export interface PendingRequest {
@@ -113,13 +115,13 @@ export class PendingAcquire implements PendingRequest {
     return id !== this.#request.id
   }
 
-  awaitHandOff({ isReady, carryClaim }: HandOff, orderUs: number): Unsubscribe | null {
+  awaitHandOff({ isReady, carryClaim, onFirst }: HandOff, orderUs: number): Unsubscribe | null {
     const { id, resource } = this.#request
     const carry = (): ((claim: Promise<ClaimAnswer | null>) => void) => {
       const settle = carryClaim()
       return (claim) => settle(claim.then((answer) => answer && single(answer)))
     }
-    const waiter = { id, resource, orderUs, isReady, carryClaim: carry }
+    const waiter = { id, resource, orderUs, isReady, carryClaim: carry, onFirst }
     return this.#api.standBy?.(waiter) ?? null
   }
 

@@ -385,7 +385,20 @@ export class Wait {
       const isAsleep = this.#wakeSleeper !== null && this.#underWay === null
       return isAsleep && this.#signal === 'none' && this.#interruption === null
     }
-    return { isReady, carryClaim: () => this.#carryClaim() }
+    return {
+      isReady,
+      carryClaim: () => this.#carryClaim(),
+      onFirst: () => this.#lookWhenDue(),
+    }
+  }
+
+  /**
+   * How far back it was says no more when it may look: the queue has moved since. If the lease before it is left to its
+   * end, those before it who would have looked sooner are gone.
+   */
+  #lookWhenDue(): void {
+    this.#lookAtMs = Math.min(this.#lookAtMs, this.#dueMs)
+    this.#isLook = true
   }
 
   /**

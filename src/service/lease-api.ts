@@ -84,6 +84,8 @@ export interface HandOffWaiter {
   readonly isReady: () => boolean
   /** A release is about to leave, with its claim; the waiter hears what came of that, null if it was not its turn. */
   readonly carryClaim: () => (claim: Promise<ClaimAnswer | null>) => void
+  /** The waiters of its process that were before it are gone. */
+  readonly onFirst: () => void
 }
 
 export type SpendAnswer = { readonly kind: 'spent'; readonly lease: LeaseInfo } | Refusal

@@ -566,5 +566,6 @@ class HandOffRegistry {
     const place = queue.indexOf(waiter)
     if (place >= 0) queue.splice(place, 1)
     if (queue.length === 0) this.#queues.delete(waiter.resource)
+    else if (place === 0) queue[0]?.onFirst()
   }
 }

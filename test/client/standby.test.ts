@@ -1,6 +1,7 @@
 /** A waiter of the same process as the holder: the release takes its claim along, in the same commit. */
 import { describe, expect, it, vi } from 'vitest'
 import type { Tenure } from '../../src/client/contract.ts'
+import { CLAIM_WINDOW_MS_DEFAULT } from '../../src/core/limits.ts'
 import type { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import {
@@ -244,3 +245,19 @@ function between(
     return meddle(() => transact(readSets, decide))
   })
 }
+
+it('waiters behind a quick queue look soon once the resource is left to its end', async () => {
+  const { alice, advance } = newStage()
+  const options = { ttlMs: 1_000, waitMs: 600_000, autoRenew: false }
+  const tasks = Array.from({ length: 40 }, () => follow(alice.tenure.acquire(RESOURCE, options)))
+  await advance(10)
+  for (const task of tasks.slice(0, 30)) {
+    await task.value().release()
+    await advance(10)
+  }
+  tasks[30]?.value().abandon()
+  expect(tasks[31]?.isPending()).toBe(true)
+  await advance(options.ttlMs + CLAIM_WINDOW_MS_DEFAULT)
+  expect(tasks[31]?.isPending()).toBe(false)
+  await alice.tenure.close()
+})
