@@ -5,7 +5,7 @@ import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import type { Store } from '../../src/store-port/store.ts'
-import type { Backend } from '../../src/store/optimistic/backend.ts'
+import type { Backend, Group, GroupReply } from '../../src/store/optimistic/backend.ts'
 import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { ReferenceBackend } from '../../src/testing/reference-backend.ts'
@@ -296,5 +296,68 @@ describe('whoever keeps missing', () => {
     const api = new LeaseService({ store, runtime: systemRuntime })
     expect(await api.acquire({ ...wish(2), waitMs: 1_000 })).toMatchObject({ kind: 'queued' })
     expect(timesHeld()).toBe(1)
+  })
+})
+
+describe('a call that hangs while the server is well', () => {
+  /** A service on a store whose calls hang from now on, as long as it is told to. */
+  async function startHanging() {
+    const { driven, ticks } = startServer()
+    const hung: (() => void)[] = []
+    const state = { hangs: false }
+    const hanging = new Proxy(driven, {
+      get(target, name) {
+        const member: unknown = Reflect.get(target, name)
+        if (name === 'attempt' && state.hangs) {
+          return (group: Group) => {
+            return new Promise<GroupReply>((resolve, reject) => {
+              hung.push(() => void target.attempt(group).then(resolve, reject))
+            })
+          }
+        }
+        return typeof member === 'function' ? member.bind(target) : member
+      },
+    })
+    const runtime = new FakeRuntime()
+    const store = await OptimisticStore.open(hanging, runtime, ticks.time)
+    const api = new LeaseService({ store, runtime })
+    return { api, state, hung, runtime, ticks }
+  }
+
+  it('keeps no later renewal of the lease back', async () => {
+    const { api, state, hung, runtime } = await startHanging()
+    await api.acquire(wish(1))
+    state.hangs = true
+    const first = api.renew(ownLease(wish(1)))
+    await runtime.settle()
+    state.hangs = false
+    await runtime.advance(1_000)
+    expect(await api.renew(ownLease(wish(1)))).toMatchObject({ kind: 'renewed' })
+    for (const arrive of hung) arrive()
+    expect(await first).toMatchObject({ kind: 'renewed' })
+  })
+
+  it('keeps nothing back that was asked for while it was not overdue', async () => {
+    const { api, state, runtime } = await startHanging()
+    await api.acquire(wish(1))
+    state.hangs = true
+    void api.renew(ownLease(wish(1)))
+    await runtime.settle()
+    state.hangs = false
+    const released = api.release(ownLease(wish(1)))
+    await runtime.advance(1_000)
+    expect(await released).toMatchObject({ kind: 'released' })
+  })
+
+  it('leaves the way free for other leases, however many such calls there are', async () => {
+    const { api, state, runtime } = await startHanging()
+    state.hangs = true
+    for (const n of [1, 2, 3]) {
+      void api.acquire(wish(n, `work:W-${n}`))
+      await runtime.settle()
+    }
+    await runtime.advance(1_000)
+    state.hangs = false
+    expect(await api.acquire(wish(4, 'work:W-4'))).toMatchObject({ kind: 'granted' })
   })
 })

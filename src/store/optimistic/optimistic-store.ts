@@ -4,7 +4,8 @@
  * and the rules stay in the core.
  *
  * All that is in flight in a process shares calls; a lone caller waits for no other. Decisions that depend on each other
- * go one after the other, and no request overtakes an earlier one for the same.
+ * go one after the other, and no request overtakes an earlier one for the same. But a call may hang while the server itself is
+ * well: for one that is overdue no other waits. What is sent beside it misses at worst, and is decided again.
  */
 import { afterTurn, queueMicrotask } from '../../runtime/system-runtime.ts'
 import { closedError, isLeaseError, LeaseError } from '../../core/errors.ts'
@@ -12,7 +13,7 @@ import type { Entry, LeaseId } from '../../core/lease.ts'
 import type { ReadSet, Wake } from '../../core/realm.ts'
 import type { Now } from '../../core/time.ts'
 import { endsWithin } from '../../runtime/ends-within.ts'
-import type { Runtime } from '../../runtime/runtime.ts'
+import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import type {
   Decide,
   EntryQuery,
@@ -45,6 +46,9 @@ const TRIES_BEFORE_HOLDING = 100
 const TRYING_BEFORE_HOLDING_MS = 2_000
 /** With what it is about held, the second try is the last one that can miss, unless the clock or the settings changed. */
 const HELD_TRIES_MAX = 4
+/** A call is overdue after so many times what a decision is allowed for its way, and never before so long. */
+const WAYS_UNTIL_OVERDUE = 10
+const OVERDUE_MS_MIN = 250
 /** How long closing waits for what is in flight; a client gives its leases back before. */
 const CLOSE_WITHIN_MS = 1_000
 const PAUSE_MS_MAX = 50
@@ -85,6 +89,12 @@ interface PendingRequest {
 const UNTRIED = {
   ...{ sentSinceMs: null, views: null, mayGoBehind: false, missedBehind: null, tries: 0, lates: 0 },
   ...{ latestUs: 0, refusedAtUs: null, mayBeDone: false, isInFlight: false, isFinished: false },
+}
+
+/** What was sent in one call. */
+interface Call {
+  readonly requests: readonly PendingRequest[]
+  readonly overdueAtMs: number
 }
 
 interface ServerAccess {
@@ -138,7 +148,10 @@ export class OptimisticStore implements Store {
   #queue: PendingRequest[] = []
   #again: PendingRequest[] = []
   #unfinished = 0
-  #groupsInFlight = 0
+  /** In flight, and not overdue. */
+  readonly #calls = new Set<Call>()
+  /** When the first of them is overdue, while a request waits for it. */
+  #overdueTimer: Timer | null = null
   #isScheduled = false
   #closing: Promise<void> | null = null
   #drained: (() => void) | null = null
@@ -237,6 +250,7 @@ export class OptimisticStore implements Store {
 
   /** What is in flight when the time is over ends with its connection; what was not sent yet never is. */
   async #close(): Promise<void> {
+    this.#overdueTimer?.cancel()
     if (this.#unfinished > 0) {
       const drained = new Promise<void>((resolve) => (this.#drained = resolve))
       await endsWithin(this.#runtime, CLOSE_WITHIN_MS, drained)
@@ -264,19 +278,48 @@ export class OptimisticStore implements Store {
   }
 
   #sendGroups(): void {
-    while (this.#groupsInFlight < GROUPS_IN_FLIGHT_MAX) {
+    this.#passOverOverdue()
+    while (this.#calls.size < GROUPS_IN_FLIGHT_MAX) {
       const requests = this.#take()
-      if (requests.length === 0) return
-      this.#groupsInFlight += 1
+      if (requests.length === 0) break
       void this.#send(requests)
     }
+    if (this.#queue.length + this.#again.length > 0) this.#awaitOverdue()
+  }
+
+  #callOf(requests: readonly PendingRequest[]): Call {
+    const wayMs = this.#clock.toleranceUs(requests.length) / 1000
+    const overdueMs = Math.max(OVERDUE_MS_MIN, WAYS_UNTIL_OVERDUE * wayMs)
+    return { requests, overdueAtMs: this.#runtime.monotonicMs() + overdueMs }
+  }
+
+  /** From now on they are as if they had been answered, but that they have not ended. */
+  #passOverOverdue(): void {
+    if (this.#calls.size === 0) return
+    const nowMs = this.#runtime.monotonicMs()
+    for (const call of this.#calls) {
+      if (call.overdueAtMs > nowMs) continue
+      this.#calls.delete(call)
+      for (const request of call.requests) this.#leaveFlight(request)
+    }
+  }
+
+  #awaitOverdue(): void {
+    if (this.#calls.size === 0 || this.#overdueTimer !== null || this.#closing !== null) return
+    const firstAtMs = Math.min(...[...this.#calls].map(({ overdueAtMs }) => overdueAtMs))
+    const leftMs = firstAtMs - this.#runtime.monotonicMs()
+    const look = (): void => {
+      this.#overdueTimer = null
+      this.#sendGroups()
+    }
+    this.#overdueTimer = this.#runtime.setTimer(Math.max(1, leftMs), look, { keepAlive: false })
   }
 
   /** Those that must be tried again, and of the others all that depend on no earlier one. */
   #take(): readonly PendingRequest[] {
     const waiting = this.#again.length + this.#queue.length
     if (waiting === 0) return NO_REQUESTS
-    const isLull = this.#groupsInFlight === 0 && waiting > SPLIT_MIN
+    const isLull = this.#calls.size === 0 && waiting > SPLIT_MIN
     const most = isLull ? Math.ceil(waiting / 2) : GROUP_MAX
     const taken = this.#again.splice(0, most)
     const left: PendingRequest[] = []
@@ -304,6 +347,8 @@ export class OptimisticStore implements Store {
 
   async #send(requests: readonly PendingRequest[]): Promise<void> {
     const settingsRevision = this.#settingsRevision
+    const call = this.#callOf(requests)
+    this.#calls.add(call)
     const tries = this.#tryAll(requests)
     try {
       if (tries.length === 0) return
@@ -319,7 +364,7 @@ export class OptimisticStore implements Store {
         this.#wake(plan.attempt.wakes)
       }
     } finally {
-      this.#groupsInFlight -= 1
+      this.#calls.delete(call)
       this.#sendGroups()
     }
   }
@@ -570,9 +615,14 @@ export class OptimisticStore implements Store {
   #finish(request: PendingRequest): void {
     if (request.isFinished) return
     request.isFinished = true
-    if (request.isInFlight) this.#inFlight.end(request.readSets)
+    this.#leaveFlight(request)
     this.#unfinished -= 1
     if (this.#unfinished === 0) this.#drained?.()
+  }
+
+  #leaveFlight(request: PendingRequest): void {
+    if (request.isInFlight) this.#inFlight.end(request.readSets)
+    request.isInFlight = false
   }
 }
 
