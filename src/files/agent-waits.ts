@@ -15,6 +15,7 @@ import { WakeRouter } from '../client/wake-router.ts'
 import { closedError, LeaseError } from '../core/errors.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import type { Held } from '../core/outcome.ts'
+import type { Mode } from '../core/resource.ts'
 import { RepeatedFault } from '../runtime/diagnostics.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
@@ -38,6 +39,8 @@ export interface ObtainedLease {
 
 export interface AgentUpgrade {
   readonly target: LeaseTarget
+  /** As the lease was when the agent asked: one that was exclusive already stays so, whatever becomes of the request. */
+  readonly mode: Mode
   /** Of the lease: wake-ups of an upgrade arrive there. */
   readonly session: string
   readonly waitMs: number | 'configured'
@@ -72,7 +75,7 @@ export class AgentWaits {
 
   /** Upgrades a shared lease of the agent, once the others have left. An agent that gives up shares it as before. */
   async upgrade(asked: AgentUpgrade, signal?: AbortSignal): Promise<ObtainedLease | Held> {
-    const { target, session, waitMs } = asked
+    const { target, mode, session, waitMs } = asked
     const { holder, id: leaseId } = target
     if (this.#agents.get(session)?.router.waits.get(leaseId) !== undefined) {
       const message = `lease ${leaseId} is being upgraded already`
@@ -81,7 +84,9 @@ export class AgentWaits {
     const request = pendingUpgrade({
       ...{ api: this.#api, target, waitMs, under: null, sequential: true },
       onRefused: () => undefined,
-      undo: () => this.#takeBack(target),
+      undo: async () => {
+        if (mode === 'shared') await this.#takeBack(target)
+      },
     })
     return this.#wait({ id: leaseId, holder, session, request }, signal)
   }

@@ -113,9 +113,9 @@ export class FileLeases implements AsyncDisposable {
     const waitMs = readPatience(request)
     const info = await this.#api.get({ id: parseLeaseId(request.leaseId) })
     if (info === null) return this.#refusedFor({ kind: 'not_found', leaseId: request.leaseId })
-    const { id, resource, extent } = info
+    const { id, resource, extent, mode } = info
     try {
-      const upgrade = { target: { id, resource, extent, holder }, session: holder, waitMs }
+      const upgrade = { target: { id, resource, extent, holder }, mode, session: holder, waitMs }
       return obtained(await this.#waits.upgrade(upgrade, request.signal))
     } catch (error) {
       if (!isRefusal(error)) throw error

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
 import { FileLeases } from '../../src/files/file-leases.ts'
-import { failWith, FaultyApi } from '../client/harness.ts'
+import { failWith, FaultyApi, loseAnswer } from '../client/harness.ts'
 import { hearFaults } from '../runtime/hear-faults.ts'
-import { refusal, stillBench } from './harness.ts'
+import { granted, refusal, stillBench } from './harness.ts'
 
 it('reports a place in the queue that an agent left and the store could not take back', async () => {
   const { api, runtime } = stillBench()
@@ -27,4 +27,18 @@ it('reports a place in the queue that an agent left and the store could not take
   await runtime.advance(130_000)
   expect(faults()).toContainEqual(['client/withdraw', 'a fault of the test'])
   await files.close()
+})
+
+it('leaves a lease exclusive that was so before an upgrade whose answer was lost', async () => {
+  const { api, runtime } = stillBench()
+  const faulty = new FaultyApi(api, runtime)
+  const files = new FileLeases(faulty.api, { runtime })
+  const { id } = granted(await files.acquireLease({ filePath: '/repo/a', agentId: 'agent-1' }))
+  faulty.when('upgrade', loseAnswer)
+  const failed = expect(files.upgradeLease({ leaseId: id, agentId: 'agent-1' })).rejects
+  const told = failed.toMatchObject({ code: 'STORE_OUTCOME_UNKNOWN' })
+  await runtime.advance(10_000)
+  await told
+  await files.close()
+  expect(await api.get({ id })).toMatchObject({ state: 'active', mode: 'exclusive' })
 })

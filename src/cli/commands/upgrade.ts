@@ -70,7 +70,7 @@ async function upgradeLease(
   const { id, resource, extent, mode } = before
   const waits = new AgentWaits(api, systemRuntime)
   try {
-    const request = { target: { id, resource, extent, holder }, session, waitMs }
+    const request = { target: { id, resource, extent, holder }, mode, session, waitMs }
     const outcome = await waits.upgrade(request, signal)
     if (outcome.kind === 'held') throw refusalError(outcome)
     return { lease: outcome.lease, changed: mode === 'shared' }
