@@ -174,7 +174,7 @@ export class Wait {
    * place. `onGrant` hears of what a call that was under way was granted all the same. Without effect once the wait has
    * come to something.
    */
-  leave(error: LeaseError, onGrant: (leases: readonly LeaseInfo[]) => void): void {
+  leave(error: LeaseError, onGrant: (granted: GrantedAnswer) => void): void {
     if (this.#interruption !== null || this.#concluded) return
     this.#interruption = error
     const { background } = this.#context
@@ -539,10 +539,10 @@ export class Wait {
 
 async function passOnGrant(
   call: Promise<WaitAnswer>,
-  onGrant: (leases: readonly LeaseInfo[]) => void,
+  onGrant: (granted: GrantedAnswer) => void,
 ): Promise<void> {
   const answer = await call
-  if (answer.kind === 'granted') onGrant(answer.leases)
+  if (answer.kind === 'granted') onGrant(answer)
 }
 
 async function mayHaveLeft(call: Promise<WaitAnswer>): Promise<boolean> {

@@ -48,9 +48,18 @@ export interface ServerWaitsOptions {
 interface Ask {
   readonly tickets: readonly TicketRef[]
   readonly windowMs: number
-  /** The answer to an earlier request under the same id was not written either. */
-  readonly isInherited: boolean
+  readonly hearing: Hearing
 }
+
+/** What the requests under one id have come to, of which each began before the answer to the one before it was written. */
+interface Hearing {
+  /** One of them was granted what it asked for, and the requester did not have it before. */
+  isNew: boolean
+  /** An answer that tells of it was written. */
+  isHeard: boolean
+}
+
+type GrantedLeases = Pick<Acquired, 'leases'> & { readonly isNew: boolean }
 
 interface Listeners {
   readonly waits: Map<LeaseId, Set<Wait>>
@@ -110,14 +119,18 @@ export class ServerWaits {
     const startMs = this.#runtime.monotonicMs()
     const ask = this.#begin(tickets, claimWindowMs ?? CLAIM_WINDOW_MS_DEFAULT)
     const wait = this.#waitFor(pending, session, tickets)
-    connection.onEnd(() => wait.leave(goneError(), (leases) => this.#onUnheard(ask, leases)))
+    connection.onEnd(() => {
+      wait.leave(goneError(), ({ leases, repeated }) => {
+        this.#onUnheard(ask, { leases, isNew: !repeated })
+      })
+    })
     if (this.#isStopping) wait.leaveAtRest(stoppingError())
     try {
       const obtained = await wait.run()
       if (obtained.kind === 'held') throw refusalError(obtained)
       const leases = obtained.grants.map(({ lease }) => lease)
       const isNew = obtained.grants.every(({ isOlder }) => !isOlder)
-      this.#answerOn(connection, { ask, leases, isNew })
+      this.#answerOn(connection, ask, { leases, isNew })
       if (isNew) for (const lease of leases) this.#onGrant(lease)
       const sentMs = Math.max(...obtained.grants.map(({ term }) => term.from.monotonicMs))
       return { leases, waitedMs: Math.max(0, Math.floor(sentMs - startMs)) }
@@ -133,9 +146,10 @@ export class ServerWaits {
   /** What was to be released because nobody had heard of it is wanted after all. */
   #begin(tickets: readonly TicketRef[], windowMs: number): Ask {
     const timers = tickets.map(({ id }) => this.#unheard.get(id) ?? null)
-    const isInherited = timers.some((timer) => timer !== null)
     for (const timer of timers) timer?.cancel()
-    const ask = { tickets, windowMs, isInherited }
+    const [before] = tickets.flatMap(({ id }) => this.#asks.get(id) ?? [])
+    const isNew = timers.some((timer) => timer !== null)
+    const ask = { tickets, windowMs, hearing: before?.hearing ?? { isNew, isHeard: false } }
     for (const { id } of tickets) {
       this.#unheard.delete(id)
       this.#asks.set(id, ask)
@@ -166,22 +180,19 @@ export class ServerWaits {
     return wait
   }
 
-  /** A lease that its requester had before is not taken away because one answer more was lost. */
-  #answerOn(
-    connection: CallerConnection,
-    {
-      ask,
-      leases,
-      isNew,
-    }: Pick<Acquired, 'leases'> & { readonly ask: Ask; readonly isNew: boolean },
-  ): void {
+  #answerOn(connection: CallerConnection, ask: Ask, granted: GrantedLeases): void {
     connection.onEnd((wasWritten) => {
-      if (!wasWritten && (isNew || ask.isInherited)) this.#onUnheard(ask, leases)
+      if (wasWritten) ask.hearing.isHeard = true
+      else this.#onUnheard(ask, granted)
       this.#end(ask)
     })
   }
 
-  #onUnheard(ask: Ask, leases: readonly LeaseInfo[]): void {
+  /** A lease that its requester had before is not taken away because one answer more was lost. */
+  #onUnheard(ask: Ask, { leases, isNew }: GrantedLeases): void {
+    const { hearing } = ask
+    hearing.isNew ||= isNew
+    if (!hearing.isNew || hearing.isHeard) return
     const isAskedAgain = ask.tickets.some(({ id }) => {
       const latest = this.#asks.get(id)
       return latest !== undefined && latest !== ask
