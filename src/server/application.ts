@@ -42,7 +42,7 @@ import type { LedgerStanding } from './ledger-standing.ts'
 import type { McpRoute } from './mcp-route.ts'
 import type { ServerMetrics } from './metrics.ts'
 import { openApiDocument } from './openapi.ts'
-import { httpError, HttpError, problemResponse, unauthenticated } from './problem.ts'
+import { httpError, HttpError, problemResponse, unauthenticated, unreadableUrl } from './problem.ts'
 import { fieldsOfQuery } from './query.ts'
 import { readJsonBody } from './request-body.ts'
 import type { RequestLimiter } from './request-limiter.ts'
@@ -91,6 +91,7 @@ type Ctx = Context<Env>
 export function application(parts: ApplicationParts): Hono<Env> {
   const app = new Hono<Env>()
   app.use('*', async (c, next) => {
+    requireUrl(c.req.url)
     observe(parts, c)
     if (parts.isStopping()) {
       // Or a client that asks again at once would keep its connection, and the server with it.
@@ -122,6 +123,20 @@ export function application(parts: ApplicationParts): Hono<Env> {
   app.notFound(() => problemResponse(httpError(404, 'the path must be one of a route')))
   app.onError((error) => problemResponse(error))
   return app
+}
+
+/**
+ * What comes after this parses the URL again and again, also where nothing would catch a mistake. A name that is not escaped as
+ * UTF-8 would become another name, whose answer is true of another resource.
+ */
+function requireUrl(url: string): void {
+  if (!URL.canParse(url)) throw unreadableUrl()
+  try {
+    decodeURIComponent(url)
+  } catch {
+    // No fault: this is the answer.
+    throw httpError(400, 'the URL must be escaped UTF-8')
+  }
 }
 
 /** `{id}` as Hono spells it. */

@@ -32,6 +32,10 @@ export function httpError(status: number, message: string, details: object = {})
   return new HttpError(error, { status })
 }
 
+export function unreadableUrl(): HttpError {
+  return httpError(400, 'Host and path must make a URL')
+}
+
 /** A position of another store, or of this one before it lost its data: its reader starts afresh. */
 export function isForeignPosition(thrown: unknown): thrown is LeaseError {
   return isLeaseError(thrown, 'INVALID_INPUT') && thrown.details['field'] === 'after'

@@ -12,7 +12,7 @@ import {
 } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
-import { getRequestListener } from '@hono/node-server'
+import { getRequestListener, RequestError } from '@hono/node-server'
 import { invalid } from '../core/errors.ts'
 import type { KeyRing } from '../registrar/key-ring.ts'
 import { onFault, reportTo } from '../runtime/diagnostics.ts'
@@ -29,7 +29,7 @@ import type { PollFleet } from './call.ts'
 import type { LedgerStanding } from './ledger-standing.ts'
 import type { McpRoute } from './mcp-route.ts'
 import { ServerMetrics } from './metrics.ts'
-import { httpError, problemOf, problemResponse } from './problem.ts'
+import { httpError, problemOf, problemResponse, unreadableUrl } from './problem.ts'
 import { RequestLimiter } from './request-limiter.ts'
 import { ServedStores } from './served-store.ts'
 import { ServerStreams } from './server-streams.ts'
@@ -124,7 +124,10 @@ export async function startServer(options: ServerOptions): Promise<TenureServer>
     repositories: new Map(Object.entries(options.repositories ?? {})),
     isStopping: () => isStopping,
   })
-  const answer = getRequestListener(app.fetch, { errorHandler: problemResponse })
+  const answer = getRequestListener(app.fetch, {
+    errorHandler: (error) =>
+      problemResponse(error instanceof RequestError ? unreadableUrl() : error),
+  })
   const listener: RequestListener = (incoming, outgoing) => {
     answer(incoming, outgoing).catch(reportTo('server/answer'))
   }

@@ -88,6 +88,9 @@ describe('a bad path or method', () => {
     ['GET /v1/leases?state=asleep', 400],
     ['GET /v1/resources', 400],
     ['GET /v1/resources?resource=work', 400],
+    ['GET /v1/resources?resource=work:%ff', 400],
+    ['GET /v1/leases?holder=100%', 400],
+    ['POST /v1/holders/%ff/release-all', 400],
     ['GET /v1/events?types=lease.exploded', 400],
     [`GET /v1/leases?holder=${'x'.repeat(9_000)}`, 414],
   ])('%s is answered with %i', async (line, status) => {
@@ -156,6 +159,26 @@ describe('bad HTTP', () => {
     const answer = await raw(server, text)
     expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
     expect(answer).toContain('application/problem+json')
+  })
+
+  it.each([
+    ['an asterisk', 'OPTIONS * HTTP/1.1\r\nHost: localhost'],
+    ['a backslash', 'GET /v1\\config HTTP/1.1\r\nHost: localhost'],
+    ['a space in the host', 'GET /healthz HTTP/1.1\r\nHost: a b'],
+    ['two hosts in one', 'GET /healthz HTTP/1.1\r\nHost: localhost, evil'],
+    ['a port beyond all', 'GET /healthz HTTP/1.1\r\nHost: localhost:99999'],
+    ['half an address', 'GET /healthz HTTP/1.1\r\nHost: [::1'],
+    ['a user', 'GET /healthz HTTP/1.1\r\nHost: a@localhost'],
+    // These have the characters of a name, and are none: what ends in a number is an address.
+    ['no address', 'GET /healthz HTTP/1.1\r\nHost: 1.2.3.999'],
+    ['a great number', 'GET /v1/leases HTTP/1.1\r\nHost: 99999999999999'],
+    ['no punycode', 'GET /v1/leases HTTP/1.1\r\nHost: xn--a'],
+  ])('%s instead of a URL is refused, and the server goes on', async (_name, head) => {
+    const server = await serving({ withTokens: true })
+    const answer = await raw(server, `${head}\r\n${end}`)
+    expect(answer).toMatch(/^HTTP\/1.1 400 /)
+    expect(answer).toContain('"code":"INVALID_INPUT"')
+    expect((await server.ask('GET /healthz')).status).toBe(200)
   })
 
   it('a body in chunks that never ends is cut off where it is too long', async () => {
