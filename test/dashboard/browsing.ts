@@ -127,3 +127,11 @@ export async function acquireMany(storeUrl: string, many: Many): Promise<void> {
   }
   await api.close()
 }
+
+export async function go(page: Page, hash: string): Promise<void> {
+  await page.evaluate(`location.hash = '#/${hash}'`)
+}
+
+export function row(page: Page, text: string): ReturnType<Page['locator']> {
+  return page.locator('.canvas .row', { hasText: text })
+}
