@@ -1,4 +1,4 @@
-/** The browser's clocks and timers: the only place of the dashboard that touches them. */
+/** The browser's clocks and timers, and whether the tab is looked at: the only place of the dashboard that touches them. */
 
 /** Milliseconds since the page was opened; never goes back. */
 export function monotonicMs(): number {
@@ -31,5 +31,30 @@ export function pause(delayMs: number, signal: AbortSignal): Promise<void> {
       stop()
       resolve()
     })
+  })
+}
+
+export function isHidden(): boolean {
+  return document.visibilityState === 'hidden'
+}
+
+/** Calls back whenever the tab is hidden or shown. */
+export function onVisibility(run: () => void): Stop {
+  document.addEventListener('visibilitychange', run)
+  return () => document.removeEventListener('visibilitychange', run)
+}
+
+/** Resolves when the tab is shown, or the signal is aborted. */
+export function shown(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const look = (): void => {
+      if (isHidden() && !signal.aborted) return
+      stop()
+      signal.removeEventListener('abort', look)
+      resolve()
+    }
+    const stop = onVisibility(look)
+    signal.addEventListener('abort', look)
+    look()
   })
 }

@@ -197,6 +197,27 @@ describe('Now', () => {
     expect(await page.locator('.canvas img, .canvas b, .canvas script').count()).toBe(0)
   })
 
+  it('is live in the tab that is looked at, however many are open in one browser', async () => {
+    const { shop, page } = await browsing()
+    const tabs = [page]
+    await page.locator('.connection.live').waitFor()
+    // A browser opens six connections to a server.
+    while (tabs.length < 8) {
+      await show(tabs.at(-1), 'hidden')
+      const tab = await page.context().newPage()
+      await tab.goto(home.url)
+      await tab.locator('.connection.live').waitFor()
+      tabs.push(tab)
+    }
+    await shop.json(['acquire', 'work:a', '--holder', 'ann', '--ttl', '1h'])
+    const [last] = tabs.slice(-1)
+    if (last !== undefined) await row(last, 'work:a').waitFor()
+    expect(await row(page, 'work:a').count()).toBe(0)
+    await show(page, 'visible')
+    await row(page, 'work:a').waitFor()
+    await page.locator('.connection.live').waitFor()
+  })
+
   it('never says that there is nothing while there is something', async () => {
     const { shop, page } = await browsing()
     for (const name of ['a', 'b', 'c']) {
@@ -211,6 +232,14 @@ describe('Now', () => {
     expect(said.filter((words) => /No lease matches|Nothing is held|0 of/.test(words))).toEqual([])
   })
 })
+
+/** As when another tab of the window is chosen, or this one again. */
+async function show(page: Page | undefined, state: 'visible' | 'hidden'): Promise<void> {
+  await page?.evaluate(`
+    Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true })
+    document.dispatchEvent(new Event('visibilitychange'))
+  `)
+}
 
 /** Everything that the list says of itself, whenever it changes. */
 const RECORD_WORDS = `

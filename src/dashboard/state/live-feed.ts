@@ -3,12 +3,16 @@
  * that breaks is resumed after the last event that was read, a position that the store no longer knows begins anew with a
  * list, and a wrong token makes the page ask for another.
  *
+ * A tab that is not looked at gives its connection back: a browser opens only six to one server, for all tabs together. When it
+ * is shown again it resumes like after a break, or begins anew after long.
+ *
  * The page reads every lease near its end again, all of them in one request: its renewals may not be recorded, and its expiry is
  * recorded only with the next command on its resource.
  */
 import { batch, signal, type ReadonlySignal, type Signal } from '@preact/signals'
 import type { LeaseInfo } from '../../core/lease.ts'
-import { after, every, monotonicMs, pause } from '../page-runtime.ts'
+import { after, every, isHidden, monotonicMs, onVisibility, pause, shown } from '../page-runtime.ts'
+import { SPAN_MS } from '../parts/durations.ts'
 import { readCaller, readLeases, readPage, readStreamed, type CallerInfo } from '../wire/answers.ts'
 import { readMessages } from '../wire/event-stream.ts'
 import { pathWith, ProblemError, ServerCalls, type Credentials } from '../wire/server-calls.ts'
@@ -27,6 +31,9 @@ const PAGE_ROWS = 1_000
 const AGAIN_MS = { first: 300, most: 5_000 }
 /** The server says something every 15 s. */
 const SILENT_MS_MAX = 40_000
+const GIVEN_BACK = 'the tab is not looked at'
+/** After so long the list is read sooner than all that has happened. */
+const HIDDEN_MS_MAX = 2 * SPAN_MS.minute
 const TICK_MS = 250
 const DUE_EVERY_MS = 1_000
 const DUE_MAX = 200
@@ -111,11 +118,11 @@ export class LiveFeed {
   async #follow(stop: AbortSignal): Promise<void> {
     let againMs = AGAIN_MS.first
     while (!stop.aborted) {
-      const problem = await this.#connect(stop).then(
-        () => new ProblemError(0, 'ended', 'the server ended the stream'),
-        (error: unknown) => error,
-      )
+      await this.#shown(stop)
       if (stop.aborted) return
+      const problem = await this.#connect(stop).catch((error: unknown) => error)
+      if (stop.aborted) return
+      if (problem === null) continue
       if (this.#connection.value.kind === 'live') againMs = AGAIN_MS.first
       if (problem instanceof ProblemError && problem.status === 401) {
         const isFirst = this.#caller.value === null && this.#calls.isAnonymous
@@ -129,14 +136,29 @@ export class LiveFeed {
     }
   }
 
-  async #connect(stop: AbortSignal): Promise<void> {
-    this.#caller.value = readCaller(await this.#calls.json('/v1/caller', { signal: stop }))
-    if (this.#position === null) await this.#readFirstPage(stop)
+  async #shown(stop: AbortSignal): Promise<void> {
+    if (!isHidden()) return
+    const fromMs = monotonicMs()
+    this.#connection.value = { kind: 'connecting' }
+    await shown(stop)
+    if (monotonicMs() - fromMs > HIDDEN_MS_MAX) this.#position = null
+  }
+
+  /** Gives why the stream ended; null: it was given back. */
+  async #connect(stop: AbortSignal): Promise<ProblemError | null> {
     const part = new AbortController()
     const ending = AbortSignal.any([stop, part.signal])
+    const forget = onVisibility(() => (isHidden() ? part.abort(GIVEN_BACK) : undefined))
     try {
+      this.#caller.value = readCaller(await this.#calls.json('/v1/caller', { signal: ending }))
+      if (this.#position === null) await this.#readFirstPage(ending)
       await Promise.all([this.#readStream(ending, part), this.#readOtherPages(ending)])
+      return new ProblemError(0, 'ended', 'the server ended the stream')
+    } catch (error) {
+      if (part.signal.reason === GIVEN_BACK) return null
+      throw error
     } finally {
+      forget()
       part.abort()
     }
   }

@@ -41,7 +41,7 @@ export function HealthView(): JSX.Element {
         <h1>Health</h1>
         <p class="dim">
           {countText(held)} held, {countText(waiting)} waiting; plots of the last{' '}
-          {RATE_SECONDS / 60} minutes, since this page was opened
+          {RATE_SECONDS / 60} minutes, as far as this page has followed
         </p>
       </header>
       <div class="plots">
