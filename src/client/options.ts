@@ -221,6 +221,12 @@ export interface HistoryOptions {
   readonly toMs?: number
   /** Only what was committed after this position. */
   readonly after?: Position
+  /**
+   * For a reader that has seen everything up to `after`: refused once an event behind it was pruned, beside
+   * renewals and advances that a later one supersedes. `details.prunedUpTo` is where nothing is missing. Default:
+   * false.
+   */
+  readonly unbroken?: boolean
   /** The newest first. Default: false. */
   readonly newestFirst?: boolean
   /**

@@ -213,6 +213,7 @@ export const LIBRARY_OPTIONS = {
     fromMs: HISTORY.fromMs,
     toMs: HISTORY.toMs,
     after: AFTER,
+    unbroken: HISTORY.unbroken,
     newestFirst: HISTORY.newestFirst,
     refusals: HISTORY.refusals,
     limit: HISTORY.limit,

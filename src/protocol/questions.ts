@@ -153,6 +153,11 @@ export const QUESTIONS = {
       fromMs: optional(TIME_MS, 'Not before this wall time of the store'),
       toMs: optional(TIME_MS, 'Not after this wall time of the store'),
       after: optional(POSITION, 'Only what was committed after this position'),
+      unbroken: optional(
+        FLAG,
+        'For a reader that has seen everything up to `after`: refused once an event behind it was pruned, beside renewals and advances that a later one supersedes. `details.prunedUpTo` is where nothing is missing',
+        { default: { value: false }, http: { isAbsent: true } },
+      ),
       newestFirst: optional(FLAG, 'The newest first', { default: { value: false } }),
       refusals: optional(
         FLAG,

@@ -193,7 +193,7 @@ export class LedgerFeed {
   }
 
   async #read(after: Position): Promise<readonly StreamedEvent[]> {
-    const entries = await this.#api.history({ after, limit: PAGE, refusals: false })
-    return this.#past.fold(after, entries)
+    const where = { after, unbroken: true, refusals: false }
+    return this.#past.fold(after, await this.#api.history({ ...where, limit: PAGE }))
   }
 }

@@ -4,6 +4,7 @@
  */
 import { invalid, LeaseError } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
+import { LIST_LIMIT_DEFAULT } from '../core/limits.ts'
 import { authorizeGrant } from '../delegation/authorize-grant.ts'
 import { LEASE_TTL_MS_DEFAULT } from '../fleet/fleet-options.ts'
 import { overviewOf } from '../fleet/fleet-overview.ts'
@@ -24,7 +25,7 @@ import { askedCall } from './asked-call.ts'
 import { shownAnswer } from './authorise.ts'
 import type { Call, Fields, Route } from './call.ts'
 import { maySee, requireResource } from './caller.ts'
-import { forbidden, goneIfForeign, httpError, problemOf } from './problem.ts'
+import { forbidden, goneIfForeign, httpError, isForeignPosition, problemOf } from './problem.ts'
 
 const LEASE = '/v1/leases/{id}'
 
@@ -122,15 +123,46 @@ async function inspect({ caller, store }: Call, request: Fields): Promise<object
   return withNow({ ...found, position }, found.leases)
 }
 
-/** `next` is the `after` of the next page; an empty page has shown all there is. */
+/**
+ * `next` is the `after` of the next page; an empty page has shown all there is. A position is refused once events behind it
+ * were pruned. With `~` it is one of a reader that began with the first event that is kept, and has come no further yet than
+ * where some are missing: it gets what is kept.
+ */
 async function history({ caller, store }: Call, filter: Fields): Promise<object> {
-  const asked = callApi(store.api, 'history', filter).catch((error: unknown) => {
-    throw goneIfForeign(error)
-  })
-  const events = (await asked) as readonly LedgerEntry[]
-  const last = events.at(-1)
+  const { after = GO_ON_WITH_KEPT, limit, newestFirst = false } = filter as RequestOf<'history'>
+  const unbroken = newestFirst !== true && !after.endsWith(GO_ON_WITH_KEPT)
+  const position = after.replace(GO_ON_WITH_KEPT, '')
+  const where = { ...filter, unbroken, after: position === '' ? undefined : position }
+  const events = await eventsOf(store, where)
   const shown = shownAnswer(caller, events)
-  return { events: shown, ...(last === undefined ? {} : { next: last.position }) }
+  const last = events.at(-1)?.position
+  if (last === undefined) return { events: shown }
+  if (unbroken || newestFirst === true) return { events: shown, next: last }
+  const prunedUpTo = await prunedBehind(store, last)
+  const isWhole = events.length < (limit ?? LIST_LIMIT_DEFAULT)
+  const next = isWhole ? prunedUpTo : `${last}${GO_ON_WITH_KEPT}`
+  return { events: shown, next: prunedUpTo === null ? last : next }
+}
+
+const GO_ON_WITH_KEPT = '~'
+
+async function eventsOf({ api }: Call['store'], where: Fields): Promise<readonly LedgerEntry[]> {
+  try {
+    return (await callApi(api, 'history', where)) as readonly LedgerEntry[]
+  } catch (error) {
+    throw goneIfForeign(error)
+  }
+}
+
+/** Up to where events behind a position were pruned; null: none were. */
+async function prunedBehind({ api }: Call['store'], after: string): Promise<unknown> {
+  try {
+    await callApi(api, 'history', { after, unbroken: true, refusals: false, limit: 1 })
+    return null
+  } catch (error) {
+    if (isForeignPosition(error)) return error.details['prunedUpTo'] ?? null
+    throw error
+  }
 }
 
 /** Of the whole namespace, as `tenure fleet` reads it: the layout of leases has one fleet in each. */

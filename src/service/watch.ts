@@ -83,7 +83,7 @@ async function readOn(
 ): Promise<Read> {
   // Read before the page: if that is empty, nothing that was committed up to here is wanted.
   const end = await store.end()
-  return { end, page: await store.history({ ...where, limit: PAGE }) }
+  return { end, page: await store.history({ ...where, unbroken: true, limit: PAGE }) }
 }
 
 /** Decides whether a failed look is the end of the watch, and after how long to look again. */

@@ -1,7 +1,7 @@
 /**
  * Positions of stores that number their events: the number, as text. Callers treat it as opaque.
  */
-import { invalid } from '../core/errors.ts'
+import { invalid, LeaseError } from '../core/errors.ts'
 import type { Position } from './store.ts'
 
 export function parsePosition(position: Position): number {
@@ -15,4 +15,14 @@ export function parseReached(position: Position, last: number): number {
   const sequence = parsePosition(position)
   if (sequence <= last) return sequence
   throw invalid('after', `must be a position of this store, at most ${last}`, position)
+}
+
+/**
+ * For a reader that has seen everything up to `after`: events behind it, up to `prunedUpTo`, are no longer kept. What is live
+ * can be listed; nothing is missing after `prunedUpTo`.
+ */
+export function prunedError(after: Position, prunedUpTo: Position): LeaseError {
+  const expectation = `must be a position after which nothing was pruned: list what is live, then go on after ${prunedUpTo} or later`
+  const { message, details } = invalid('after', expectation, after)
+  return new LeaseError('INVALID_INPUT', message, { details: { ...details, prunedUpTo } })
 }

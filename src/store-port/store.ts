@@ -82,6 +82,11 @@ export interface HistoryQuery {
   readonly toMs?: number
   /** Only what was committed after this position (or before it, when `newestFirst`). */
   readonly after?: Position
+  /**
+   * The reader has seen everything up to `after`, and misses none that follows: refused with `INVALID_INPUT` (`after`,
+   * `prunedUpTo`) once the end of an entry behind it was pruned. Not asked with `newestFirst`.
+   */
+  readonly unbroken?: boolean
   readonly newestFirst?: boolean
   readonly limit: number
 }

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import http from 'node:http'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { openApi } from '../../src/open.ts'
+import { openApi, openTenure } from '../../src/open.ts'
 import type { LeaseApi, LedgerEntry } from '../../src/service/lease-api.ts'
 import { revokeToken } from '../../src/server/token-file.ts'
 import { FakeRuntime } from '../../src/testing/index.ts'
@@ -129,6 +129,80 @@ describe('the stream of events', () => {
       expect(body.detail).toBe('after must be a position of this store, at most 1, got "2"')
     },
   )
+
+  describe('once the events behind a position were pruned', () => {
+    /** `work:kept` is held, and the lease before and the one after it have gone with their histories. */
+    async function pruned(): Promise<Serving> {
+      const runtime = new FakeRuntime()
+      const store = `memory:pruned-${randomUUID()}`
+      const open = (): ReturnType<typeof openApi> => openApi(store, { runtime })
+      const api = await open()
+      onTestFinished(() => api.close())
+      const key = 'history_retention_days'
+      await api.configure({ key, value: '1', scope: 'global', resourceId: null })
+      const server = await serving({ open, runtime })
+      await acquire(server, 'work:first', { ttlMs: 1 })
+      await acquire(server, 'work:kept', { ttlMs: 30 * DAY_MS })
+      await acquire(server, 'work:last', { ttlMs: 1 })
+      let leases = 0
+      for (let day = 0; day < 4; day += 1) {
+        runtime.stall(DAY_MS)
+        leases += (await api.cleanup()).prunedLeases
+      }
+      expect(leases).toBe(2)
+      return server
+    }
+
+    interface Gone {
+      readonly status: number
+      readonly code: string
+      readonly details: { readonly prunedUpTo: string }
+    }
+
+    it.each(['text/event-stream', 'application/json'])(
+      'answers 410, and says after which it misses nothing (%s)',
+      async (accept) => {
+        const server = await pruned()
+        const headers = { Accept: accept }
+        const { body } = await server.ask<Gone>('GET /v1/events?after=0', { headers })
+        expect(body).toMatchObject({ status: 410, code: 'INVALID_INPUT' })
+        const id = await acquire(server, 'work:next')
+        const stream = await openStream(server.url, `/v1/events?after=${body.details.prunedUpTo}`)
+        expect((await stream.next()).data.event.leaseId).toBe(id)
+      },
+    )
+
+    it('gives a reader that begins anew what is kept, by pages, and then what is new', async () => {
+      const server = await pruned()
+      await acquire(server, 'work:next')
+      const seen: string[] = []
+      const read = async (after: string): Promise<string> => {
+        const { body, status } = await server.ask<{ events: LedgerEntry[]; next?: string }>(
+          `GET /v1/events?limit=1${after === '' ? '' : `&after=${after}`}`,
+        )
+        expect(status).toBe(200)
+        seen.push(...body.events.map(({ event }) => event.resource))
+        return body.next === undefined ? after : read(body.next)
+      }
+      const end = await read('')
+      expect(seen).toEqual(['work:kept', 'work:next'])
+      await acquire(server, 'work:new')
+      await read(end)
+      expect(seen).toEqual(['work:kept', 'work:next', 'work:new'])
+    })
+
+    it('tells a watch of the library as well', async () => {
+      const { url } = await pruned()
+      await using tenure = await openTenure(url, { holder: 'bob' })
+      const watch = async (after: string): Promise<string> => {
+        for await (const { event } of tenure.watch({ after })) return event.resource
+        return 'the watch ended'
+      }
+      const error: unknown = await watch('0').catch((thrown: unknown) => thrown)
+      expect(error).toMatchObject({ code: 'INVALID_INPUT', details: { field: 'after' } })
+      expect(String(error)).toMatch(/nothing was pruned: list what is live, then go on after \d+/)
+    })
+  })
 
   it('shows what was asked for only', async () => {
     const server = await serving()

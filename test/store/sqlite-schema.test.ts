@@ -44,6 +44,12 @@ async function refusal(opening: Promise<unknown>): Promise<LeaseError> {
   return error
 }
 
+function acquisition(name: string): Parameters<LeaseService['acquire']>[0] {
+  const resource = parseResource(`work:${name}`)
+  const id = systemRuntime.uuid()
+  return { id, resource, holder: 'ada', session: 'ada', ttlMs: 60_000, waitMs: 0 }
+}
+
 function columnsOf(database: SqliteDatabase, table: string): readonly string[] {
   const rows = database.pragma(`table_xinfo(${table})`) as { readonly name: string }[]
   return rows.map((row) => row.name)
@@ -143,6 +149,25 @@ describe('migrations', () => {
       })),
     )
     database.close()
+  })
+
+  it('know of a store that was pruned before what is missing at its beginning', async () => {
+    const ticks = new ManualTicks()
+    const store = await SqliteStore.open({ path: file, ticks })
+    const service = new LeaseService({ store, runtime: systemRuntime })
+    for (const name of ['a', 'b']) await service.acquire(acquisition(name))
+    await service.close()
+    const database = await rawDatabase()
+    database.exec(`DELETE FROM lease_history WHERE seq = 1; DELETE FROM migrations WHERE version = 12;
+      ALTER TABLE store_state DROP COLUMN pruned_up_to; PRAGMA user_version = 11`)
+    database.close()
+    const migrated = await SqliteStore.open({ path: file, ticks })
+    const where = { unbroken: true, limit: 10 }
+    await expect(migrated.history({ ...where, after: '0' })).rejects.toMatchObject({
+      details: { field: 'after', prunedUpTo: '1' },
+    })
+    expect(await migrated.history({ ...where, after: '1' })).toHaveLength(1)
+    await migrated.close()
   })
 
   it('that fail are rolled back, recorded with their error, and tried again', async () => {

@@ -22,7 +22,7 @@ import {
 import { resolveSettings, type SettingRow } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
-import { parseReached } from '../../store-port/position.ts'
+import { parseReached, prunedError } from '../../store-port/position.ts'
 import type {
   Decide,
   EntryQuery,
@@ -77,6 +77,8 @@ export class MemoryStore implements Store {
   readonly #subscribers = new Subscribers()
   #ledger: KeptEvent[] = []
   #sequence = 0
+  /** The position of the last event of the entries that were pruned. */
+  #prunedUpTo = 0
   #lastFence = 0
   #clock: ClockState | null = null
   #pruneClock: PruneClock | null = null
@@ -129,6 +131,9 @@ export class MemoryStore implements Store {
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
     this.#refuseIfClosed()
     const after = query.after === undefined ? null : parseReached(query.after, this.#sequence)
+    if (query.unbroken === true && after !== null && after < this.#prunedUpTo) {
+      throw prunedError(String(after), String(this.#prunedUpTo))
+    }
     const ordered = query.newestFirst === true ? this.#ledger.toReversed() : this.#ledger
     const found: LedgerEntry[] = []
     for (const { sequence, event } of ordered) {
@@ -185,6 +190,8 @@ export class MemoryStore implements Store {
     const superseded = supersededEvents(this.#ledger, cut, (id) => this.#entryOf(id))
     const kept = this.#ledger.filter((row) => !gone.has(row.event.leaseId) && !superseded.has(row))
     const events = this.#ledger.length - kept.length
+    const last = this.#ledger.findLast((row) => gone.has(row.event.leaseId))
+    this.#prunedUpTo = Math.max(this.#prunedUpTo, last?.sequence ?? 0)
     this.#ledger = kept
     for (const [requestId, request] of this.#requests) {
       const over = request.keepUntilMs !== null && request.keepUntilMs < cut.nowMs

@@ -24,7 +24,7 @@ import type {
   Unsubscribe,
   WakeSignal,
 } from '../../store-port/store.ts'
-import { parsePosition, parseReached } from '../../store-port/position.ts'
+import { parsePosition, parseReached, prunedError } from '../../store-port/position.ts'
 import { matchesEntry } from '../query-matching.ts'
 import type { ChannelListener } from '../optimistic/channel-listener.ts'
 import type { Backend, FoundEntries, Group, GroupReply, Reply } from '../optimistic/backend.ts'
@@ -44,7 +44,12 @@ import {
   type Statement,
 } from '../../drivers/postgres-driver.ts'
 import { isTransient, stateOf } from '../../drivers/postgres-errors.ts'
-import { CALL_PRUNE, READ_PRUNE_CLOCK, WRITE_PRUNE_CLOCK } from './postgres-prune-functions.ts'
+import {
+  CALL_PRUNE,
+  READ_PRUNE_CLOCK,
+  READ_PRUNED_UP_TO,
+  WRITE_PRUNE_CLOCK,
+} from './postgres-prune-functions.ts'
 import {
   cursorOf,
   findStatement,
@@ -192,7 +197,16 @@ export class PostgresBackend implements Backend {
         found.push({ position: position ?? '', event })
       }
     }
+    if (query.unbroken === true && after !== undefined) await this.#requireUnpruned(after)
     return found
+  }
+
+  /** Asked after the page was read: what was pruned before is known by then. */
+  async #requireUnpruned(after: Position): Promise<void> {
+    const values = [String(this.#number)]
+    const [row] = await this.#call({ text: READ_PRUNED_UP_TO, values, writes: false })
+    const prunedUpTo = row?.[0] ?? '0'
+    if (parsePosition(after) < Number(prunedUpTo)) throw prunedError(after, prunedUpTo)
   }
 
   async end(): Promise<Position> {

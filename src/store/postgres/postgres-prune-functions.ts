@@ -27,6 +27,7 @@ DECLARE
   gone uuid[];
   marks bigint;
   superseded bigint;
+  last bigint;
 BEGIN
   -- Wall times of the ledger hardly ever go back, so the first event that is too young ends the search.
   young := coalesce((SELECT seq FROM tenure.ledger
@@ -42,9 +43,10 @@ BEGIN
         WHERE later.lease_id = e.lease_id AND later.namespace = p_namespace AND later.seq > e.seq)
     LIMIT batch) AS ended;
   leases := coalesce(cardinality(gone), 0);
-  DELETE FROM tenure.ledger
-    WHERE lease_id = ANY (gone) AND namespace + 0 = p_namespace AND seq < young;
-  GET DIAGNOSTICS events = ROW_COUNT;
+  WITH removed AS (DELETE FROM tenure.ledger
+    WHERE lease_id = ANY (gone) AND namespace + 0 = p_namespace AND seq < young RETURNING seq)
+    SELECT count(*), max(seq) INTO events, last FROM removed;
+  UPDATE tenure.namespaces SET pruned_up_to = last WHERE number = p_namespace AND pruned_up_to < last;
   DELETE FROM tenure.requests WHERE namespace = p_namespace AND id IN (
     SELECT id FROM tenure.requests WHERE keep_until < p_now_ms AND namespace = p_namespace
     LIMIT batch);
@@ -104,6 +106,9 @@ export const READ_PRUNE_CLOCK = `SELECT coalesce(pruned_at, e.at_ms), coalesce(p
   WHERE number = $1::integer`
 export const WRITE_PRUNE_CLOCK = `UPDATE tenure.namespaces
   SET pruned_at = $2::bigint, pruned_believed = $3::bigint WHERE number = $1::integer`
+
+/** Up to where events of ended entries are missing. */
+export const READ_PRUNED_UP_TO = `SELECT pruned_up_to FROM tenure.namespaces WHERE number = $1::integer`
 
 /** The statement that calls it. */
 export const CALL_PRUNE = `SELECT leases, events, more, walked_to

@@ -27,7 +27,8 @@ CREATE TABLE tenure.namespaces (
   watched_until_us bigint NOT NULL DEFAULT 0,
   fence_floor bigint NOT NULL DEFAULT 0,
   pruned_at bigint,
-  pruned_believed bigint
+  pruned_believed bigint,
+  pruned_up_to bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 CREATE TABLE tenure.realms (
   last_fence bigint NOT NULL DEFAULT 0,
@@ -142,10 +143,20 @@ CREATE TABLE IF NOT EXISTS tenure.migrations (
   applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );`
 
-/** The tables are of version 9; when the rows are as well they are of version 10. Version 11 has the table of refusals. */
+/**
+ * The tables are of version 9; when the rows are as well they are of version 10. Version 11 has the table of refusals,
+ * version 12 the position up to which a namespace was pruned.
+ */
 const VERSION_OF_TABLES = 9
 const VERSION_OF_ROWS = 10
-export const SCHEMA_VERSION = 11
+const VERSION_OF_REFUSALS = 11
+export const SCHEMA_VERSION = 12
+
+/** Of earlier prunes it is only known that they have removed what lay before the first event that is kept. */
+const PRUNED_UP_TO = `
+ALTER TABLE tenure.namespaces ADD pruned_up_to bigint NOT NULL DEFAULT 0;
+UPDATE tenure.namespaces SET pruned_up_to = coalesce((SELECT seq - 1 FROM tenure.ledger
+  WHERE namespace = number ORDER BY seq LIMIT 1), 0) WHERE pruned_at IS NOT NULL;`
 
 /** The key of the advisory lock under which the schema is made; "tenure" in ASCII. */
 const MIGRATION_LOCK = '0x74656e757265'
@@ -203,7 +214,10 @@ async function step(
     await noteVersion(connection, VERSION_OF_ROWS, 'live leases and ledger: rows')
   } else if (found === VERSION_OF_ROWS) {
     await connection.run(REFUSALS_TABLE)
-    await noteVersion(connection, SCHEMA_VERSION, 'refusals')
+    await noteVersion(connection, VERSION_OF_REFUSALS, 'refusals')
+  } else if (found === VERSION_OF_REFUSALS) {
+    await connection.run([PRUNED_UP_TO, PRUNE_FUNCTIONS].join('\n'))
+    await noteVersion(connection, SCHEMA_VERSION, 'up to where events were pruned')
   }
 }
 

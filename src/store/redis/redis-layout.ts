@@ -4,7 +4,8 @@
  * Keys of a bucket, after its prefix `tenure:{NAMESPACE}:` or `tenure:{NAMESPACE/BUCKET}:`
  *
  *     live           hash of what is live: by id each lease, offer and ticket; by name each realm, and of a tree each
- *                    resource that has a live entry; `state` is the state of the bucket
+ *                    resource that has a live entry; `state` is the state of the bucket, `pruned` the position of
+ *                    the last end that was pruned
  *     ledger         stream; a row holds up to 4 events by their distance from the position of the row
  *     known          hash: by lease id and request id where the ledger tells of it
  *     due            sorted set of live ids, by deadline

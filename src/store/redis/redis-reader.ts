@@ -7,6 +7,7 @@ import type { LeaseEvent } from '../../core/event.ts'
 import { isLive } from '../../core/lease.ts'
 import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
 import { ancestorsOf, isTree, type Reach } from '../../core/resource.ts'
+import { prunedError } from '../../store-port/position.ts'
 import type { EntryQuery, HistoryQuery, LedgerEntry, Position } from '../../store-port/store.ts'
 import { isAboutEnded, matchesEntry, matchesEvent } from '../query-matching.ts'
 import type { FoundEntries } from '../optimistic/backend.ts'
@@ -208,6 +209,8 @@ export class RedisReader {
     )
     const inOrder = parts.flat().toSorted((a, b) => (newestFirst ? b.us - a.us : a.us - b.us))
     if (inOrder.length === 0 && query.after !== undefined) await this.#requireReached(query.after)
+    if (query.unbroken === true && query.after !== undefined)
+      await this.#requireUnpruned(query, start)
     const at = [...start]
     return inOrder.slice(0, limit).map(({ bucket, us, event }) => {
       at[bucket] = String(us)
@@ -220,6 +223,18 @@ export class RedisReader {
     const given = Math.max(...after.split('.').map(Number).filter(Number.isFinite))
     if (given <= (await this.#nowUs()) + STORE_CLOCK_BEHIND_US_MAX) return
     throw invalid('after', 'must be a position of this store, not after its present time', after)
+  }
+
+  /** Asked after the page was read: what was pruned before is known by then. */
+  async #requireUnpruned(query: HistoryQuery, start: Positions): Promise<void> {
+    const upTo = [...start]
+    for (const bucket of this.#namespace.bucketsFor(query)) {
+      const key = this.#namespace.keyOf(bucket, 'live')
+      const pruned = await this.#namespace.calls.send(['HGET', key, 'pruned'], 'reads')
+      if (Number(pruned) > Number(start[bucket])) upTo[bucket] = String(pruned)
+    }
+    const [given, needed] = [positionText(start), positionText(upTo)]
+    if (needed !== given) throw prunedError(given, needed)
   }
 
   async #nowUs(): Promise<number> {

@@ -198,15 +198,18 @@ export const FORGET_SCRIPT: string = scriptOf(
   'deletes',
   `${KNOW_STATE}${WRITE_KNOWN}
 local entries = 0
+local last = tonumber(call('HGET', P .. 'live', 'pruned') or 0)
 for n = 2, #ARGV, 2 do
   local record = knownOf(ARGV[n])
   if record.ended == tonumber(ARGV[n + 1]) then
     entries = entries + 1
+    last = math.max(last, record.ended)
     record.first, record.ended = nil, nil
     writeKnown(ARGV[n])
     call('ZREM', P .. 'late', ARGV[n])
   end
 end
+call('HSET', P .. 'live', 'pruned', int(last))
 return entries
 `,
 )

@@ -6,7 +6,7 @@
 import type { Entry, LeaseId } from '../../core/lease.ts'
 import type { RecordedEvent } from '../../core/record.ts'
 import type { Now, Tick } from '../../core/time.ts'
-import { parseReached } from '../../store-port/position.ts'
+import { parseReached, prunedError } from '../../store-port/position.ts'
 import type { EntryQuery, HistoryQuery, LedgerEntry } from '../../store-port/store.ts'
 import { matchesEntry, matchesEvent } from '../query-matching.ts'
 import type { SqliteRow, StatementCache } from '../../drivers/sqlite-driver.ts'
@@ -168,9 +168,12 @@ export class SqliteHistory {
     return this.#statements.get(LAST_OF_LEASE).get(...values) as SqliteRow | undefined
   }
 
-  #rangeOf({ after, newestFirst }: HistoryQuery): Range {
-    const last = this.#state.lastSequence
+  #rangeOf({ after, newestFirst, unbroken }: HistoryQuery): Range {
+    const { lastSequence: last, prunedUpTo } = this.#state
     const given = after === undefined ? null : parseReached(after, last)
+    if (unbroken === true && given !== null && given < prunedUpTo) {
+      throw prunedError(String(given), String(prunedUpTo))
+    }
     if (newestFirst === true)
       return { from: 0, to: given === null ? last : given - 1, descending: true }
     return { from: given === null ? 0 : given + 1, to: last, descending: false }

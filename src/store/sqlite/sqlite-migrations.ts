@@ -10,7 +10,7 @@ import { LEASE_EVENT_TYPES } from '../../core/event.ts'
 import { USUAL_STATES } from '../../core/record.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
 import { sqliteCode, type SqliteDatabase } from '../../drivers/sqlite-driver.ts'
-import { idOf, leaseNumberOf, wordOf } from './sqlite-columns.ts'
+import { idOf, leaseNumberOf, POSITIONS_PER_NAMESPACE, wordOf } from './sqlite-columns.ts'
 import { convertRows, refuseWhileHeld } from './sqlite-conversion.ts'
 import { MIGRATION_TABLE } from './sqlite-schema.ts'
 
@@ -281,6 +281,12 @@ function caseOf(side: 0 | 1): string {
   return `CASE event_type ${failed} ${cases.join(' ')} END`
 }
 
+const PRUNED_UP_TO = `
+ALTER TABLE store_state ADD COLUMN pruned_up_to INTEGER NOT NULL DEFAULT 0;
+UPDATE store_state SET pruned_up_to = ifnull((SELECT min(seq) FROM lease_history
+  WHERE seq > number * ${POSITIONS_PER_NAMESPACE} AND seq <= number * ${POSITIONS_PER_NAMESPACE} + last_seq)
+  - number * ${POSITIONS_PER_NAMESPACE} - 1, last_seq);`
+
 /** For people with SQL; nothing inside reads it. */
 const LEASES_VIEW = `
 DROP VIEW IF EXISTS leases;
@@ -396,6 +402,12 @@ export const MIGRATIONS: readonly Migration[] = [
     name: 'create_leases_view',
     description: 'leases for people, whose updated_at is the last change of whatever kind',
     sql: LEASES_VIEW,
+  },
+  {
+    version: 12,
+    name: 'remember_what_was_pruned',
+    description: 'up to which position the events of ended entries were pruned',
+    sql: PRUNED_UP_TO,
   },
 ]
 

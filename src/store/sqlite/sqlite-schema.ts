@@ -9,7 +9,7 @@ import type { SqliteDatabase } from '../../drivers/sqlite-driver.ts'
 import { NAMESPACES_MAX } from './sqlite-columns.ts'
 
 /** The newest version of the tables that this program knows: as many migrations as there are. */
-export const SCHEMA_VERSION = 11
+export const SCHEMA_VERSION = 12
 
 export const MIGRATION_TABLE: string = `
 CREATE TABLE IF NOT EXISTS migrations (
@@ -88,7 +88,7 @@ export function createNamespace(database: SqliteDatabase, namespace: string, wal
   const number =
     namespace === 'default' ? '0' : `(SELECT max(1, ifnull(max(number), 0) + 1) FROM store_state)`
   const { changes } = database
-    .prepare(`INSERT OR IGNORE INTO store_state SELECT ?, 0, 0, 0, 0, 0, 0, ${number}, 0, 0`)
+    .prepare(`INSERT OR IGNORE INTO store_state SELECT ?, 0, 0, 0, 0, 0, 0, ${number}, 0, 0, 0`)
     .run(namespace)
   if (changes === 0) return
   const [made] = database

@@ -22,9 +22,9 @@ interface Domain {
 
 const READ_VERSION = 'PRAGMA user_version'
 const READ_STATE = `SELECT last_fence, last_seq, clock, last_us, last_wall_ms, config_revision, number,
-    pruned_at, pruned_believed FROM store_state WHERE namespace = ?`
+    pruned_at, pruned_believed, pruned_up_to FROM store_state WHERE namespace = ?`
 const WRITE_STATE = `UPDATE store_state SET last_fence = ?, last_seq = ?, clock = ?, last_us = ?,
-    last_wall_ms = ?, pruned_at = ?, pruned_believed = ? WHERE namespace = ?`
+    last_wall_ms = ?, pruned_at = ?, pruned_believed = ?, pruned_up_to = ? WHERE namespace = ?`
 const READ_DOMAIN =
   'SELECT base, since_us FROM clock_domains WHERE namespace = ? AND generation = ?'
 const FIND_FOREIGN =
@@ -49,6 +49,8 @@ export class SqliteState implements RowNames {
   clock: ClockState | null = null
   /** Null before the first commit. */
   pruneClock: PruneClock | null = null
+  /** The position of the last event of the entries that were pruned. */
+  prunedUpTo = 0
   /** Whether this transaction is the first in a clock domain; that must be committed even if nothing else happens. */
   metDomain = false
 
@@ -73,7 +75,8 @@ export class SqliteState implements RowNames {
     const [lastFence = 0, lastSequence = 0, generation = 0, lastUs = 0, lastWallMs = 0] = row
     this.metDomain = false
     this.namespaceNumber = row[6] ?? 0
-    const [readingMs = 0, believedMs = 0] = row.slice(7)
+    const [readingMs = 0, believedMs = 0, prunedUpTo = 0] = row.slice(7)
+    this.prunedUpTo = prunedUpTo
     this.pruneClock = readingMs === 0 ? null : { readingMs, believedMs }
     this.lastFence = lastFence
     this.lastSequence = lastSequence
@@ -89,7 +92,8 @@ export class SqliteState implements RowNames {
     const counters = [this.lastFence, this.lastSequence, generation, lastUs, lastWallMs]
     this.pruneClock ??= { readingMs: lastWallMs, believedMs: lastWallMs }
     const { readingMs, believedMs } = this.pruneClock
-    this.statements.run(WRITE_STATE, ...counters, readingMs, believedMs, this.namespace)
+    const pruning = [readingMs, believedMs, this.prunedUpTo]
+    this.statements.run(WRITE_STATE, ...counters, ...pruning, this.namespace)
   }
 
   /** Forgets what a transaction that was rolled back may have brought in. */

@@ -24,6 +24,7 @@ import {
   isSameRow,
   keyOf,
   leaseNumberOf,
+  numberOf,
   renewalValues,
   sequenceOf,
   UPDATE_DUE,
@@ -45,7 +46,7 @@ const DELETE_REQUESTS = `DELETE FROM requests WHERE id IN (
   SELECT id FROM requests WHERE keep_until < ? LIMIT ?)`
 const INSERT_CONFIG = 'INSERT INTO lease_configs VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)'
 /** An id that failed may have come back: only the last event of a lease tells how it ended. */
-const ENDED_BEFORE = `SELECT lease_id FROM lease_history AS old
+const ENDED_BEFORE = `SELECT lease_id, seq FROM lease_history AS old
   WHERE ended_at < ? AND ended_at + (data ->> '$.ended.body.ttlMs') < ? AND seq BETWEEN ? AND ?
     AND NOT EXISTS (SELECT 1 FROM lease_history AS later
       WHERE later.lease_number = old.lease_number AND later.lease_id = old.lease_id
@@ -152,9 +153,12 @@ export class SqliteWriter {
   #pruneLeases({ endedBeforeMs, nowMs }: PruneCut, batch: number): Omit<Pruned, 'more'> {
     const rows = this.#statements
       .get(ENDED_BEFORE)
-      .all(endedBeforeMs, nowMs, ...this.#range(), batch) as (readonly [string])[]
+      .all(endedBeforeMs, nowMs, ...this.#range(), batch) as (readonly [string, number])[]
     let events = 0
-    for (const [key] of rows) events += this.#deleteHistory(key)
+    for (const [key, sequence] of rows) {
+      events += this.#deleteHistory(key)
+      this.#state.prunedUpTo = Math.max(this.#state.prunedUpTo, numberOf(sequence))
+    }
     return { leases: rows.length, events }
   }
 

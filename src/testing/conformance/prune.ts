@@ -1,7 +1,8 @@
 /** Retention: what has ended long enough ago goes with its whole history; nothing live ever does. */
 import assert from 'node:assert/strict'
+import { isLeaseError } from '../../core/errors.ts'
 import { parseResource } from '../../core/resource.ts'
-import type { Pruned } from '../../store-port/store.ts'
+import type { Position, Pruned } from '../../store-port/store.ts'
 import type { Behaviour } from './harness.ts'
 import { TTL_MS, WORK, type Stage } from './stage.ts'
 
@@ -149,6 +150,52 @@ export const pruneBehaviours: readonly Behaviour[] = [
     },
   },
   {
+    name: 'a reader that has not seen what was pruned is told so, and where nothing is missing',
+    async run(stage) {
+      const start = await stage.store.end()
+      const live = await stage.grant({ resource: OTHER, ttlMs: 100 * AGE_MS })
+      const [first] = await stage.store.history({ limit: 1 })
+      await stage.release(await stage.grant())
+      const seen = await stage.store.end()
+      stage.clock.pass(2 * AGE_MS)
+      await stage.renew(live)
+      assert.equal((await after(stage, start)).length, 4)
+      assert.equal((await prune(stage)).leases, 1)
+      let prunedUpTo = ''
+      for (const missed of [start, first?.position ?? '']) {
+        await assert.rejects(after(stage, missed), (error: unknown) => {
+          assert(isLeaseError(error, 'INVALID_INPUT'))
+          assert.equal(error.details['field'], 'after')
+          prunedUpTo = String(error.details['prunedUpTo'])
+          return true
+        })
+        assert.deepEqual(await after(stage, prunedUpTo), ['lease.renewed'])
+      }
+      assert.deepEqual(await after(stage, seen), ['lease.renewed'])
+      assert.deepEqual(await after(stage, await stage.store.end()), [])
+      // A reader that asks for what is kept, and not for what was missed, gets it.
+      const kept = await stage.store.history({ after: start, limit: 10 })
+      assert.deepEqual(
+        kept.map(({ event }) => event.type),
+        ['lease.issued', 'lease.renewed'],
+      )
+    },
+  },
+  {
+    name: 'a reader misses nothing when renewals go that a later one has superseded',
+    async run(stage) {
+      const start = await stage.store.end()
+      const lease = await stage.grant({ ttlMs: 100 * AGE_MS })
+      for (let n = 0; n < 3; n += 1) {
+        stage.clock.pass(1)
+        await stage.renew(lease)
+      }
+      stage.clock.pass(2 * AGE_MS)
+      assert.equal((await prune(stage)).events, 2)
+      assert.deepEqual(await after(stage, start), ['lease.issued', 'lease.renewed'])
+    },
+  },
+  {
     name: 'an id that was pruned is free for a new lease',
     async run(stage) {
       const lease = await stage.grant()
@@ -161,6 +208,12 @@ export const pruneBehaviours: readonly Behaviour[] = [
     },
   },
 ]
+
+/** The types of what comes after a position, for a reader that misses none. */
+async function after(stage: Stage, position: Position): Promise<readonly string[]> {
+  const entries = await stage.store.history({ after: position, unbroken: true, limit: 10 })
+  return entries.map(({ event }) => event.type)
+}
 
 async function prune(stage: Stage, batch = 100): Promise<Pruned> {
   const { wallMs } = await stage.now()

@@ -66,6 +66,26 @@ describe('the schema', () => {
     ])
   })
 
+  it('knows of a namespace that was pruned before what is missing at its beginning', async () => {
+    await using earlier = await freshDatabase()
+    await useStore(earlier.url)
+    await run(
+      `DELETE FROM tenure.ledger WHERE seq = (SELECT min(seq) FROM tenure.ledger);
+        ALTER TABLE tenure.namespaces DROP COLUMN pruned_up_to;
+        UPDATE tenure.migrations SET version = 11`,
+      earlier.url,
+    )
+    const store = await openPostgresStore({ url: earlier.url, namespace: 'restricted' })
+    const [[first] = []] = await run('SELECT min(seq) FROM tenure.ledger', earlier.url)
+    const prunedUpTo = String(Number(first) - 1)
+    await expect(store.history({ after: '0', unbroken: true, limit: 10 })).rejects.toMatchObject({
+      details: { field: 'after', prunedUpTo },
+    })
+    const rest = await store.history({ after: prunedUpTo, unbroken: true, limit: 10 })
+    await store.close()
+    expect(rest.length).toBeGreaterThan(0)
+  })
+
   it('of a newer version is refused and not touched', async () => {
     await using newer = await freshDatabase()
     const store = await openPostgresStore({ url: newer.url })
