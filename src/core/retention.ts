@@ -42,10 +42,18 @@ export function boundedCut(asked: PruneCut, { readingMs, believedMs }: PruneCloc
   return { endedBeforeMs: asked.endedBeforeMs - asked.nowMs + nowMs, nowMs }
 }
 
-/** Whether an entry may go, with its whole history: it ended long enough ago, and its TTL has passed since. */
-export function mayBePruned(entry: Entry, { endedBeforeMs, nowMs }: PruneCut): boolean {
+/**
+ * Whether an entry may go, with its whole history: its end was recorded long enough ago, so that followers have heard of it
+ * however late it was noticed, and its TTL has passed since it ended.
+ */
+export function mayBePruned(
+  entry: Entry,
+  recordedAtMs: number,
+  { endedBeforeMs, nowMs }: PruneCut,
+): boolean {
   const endedMs = endedAtMs(entry)
-  return endedMs !== null && endedMs < endedBeforeMs && endedMs + entry.ttlMs < nowMs
+  if (endedMs === null) return false
+  return Math.max(endedMs, recordedAtMs) < endedBeforeMs && endedMs + entry.ttlMs < nowMs
 }
 
 /** Of these, an event says nothing once a later one of its type and lease is kept. */

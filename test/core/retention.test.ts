@@ -16,6 +16,7 @@ import { lease, ticket } from './builders.ts'
 const NOW = 1_700_000_000_000
 const KEEP_MS = 30 * 86_400_000
 const CUT = { endedBeforeMs: NOW - KEEP_MS, nowMs: NOW }
+const BEFORE = CUT.endedBeforeMs - 1
 
 function ended(terminatedAtMs: number, ttlMs = 1_000): Lease {
   return lease({ state: 'released', terminatedAtMs, ttlMs })
@@ -23,14 +24,17 @@ function ended(terminatedAtMs: number, ttlMs = 1_000): Lease {
 
 describe('an entry', () => {
   it.each([
-    ['that ended a millisecond before the cut', ended(CUT.endedBeforeMs - 1), true],
-    ['that ended at the cut', ended(CUT.endedBeforeMs), false],
-    ['whose TTL has passed since by a millisecond', ended(1, NOW - 2), true],
-    ['whose TTL has passed since to the tick', ended(1, NOW - 1), false],
-    ['that is active, however old', lease({ createdAtMs: 0, grantedAtMs: 0 }), false],
-    ['that waits', ticket({ createdAtMs: 0 }), false],
-  ])('%s', (_, entry, isPruned) => {
-    expect(mayBePruned(entry, CUT)).toBe(isPruned)
+    ['that ended a millisecond before the cut', ended(BEFORE), BEFORE, true],
+    ['that ended at the cut', ended(CUT.endedBeforeMs), CUT.endedBeforeMs, false],
+    ['that ended at the cut, of which nothing is recorded', ended(CUT.endedBeforeMs), 0, false],
+    ['whose end was noticed a millisecond before the cut', ended(1), BEFORE, true],
+    ['whose end was noticed at the cut', ended(1), CUT.endedBeforeMs, false],
+    ['whose TTL has passed since by a millisecond', ended(1, NOW - 2), 1, true],
+    ['whose TTL has passed since to the tick', ended(1, NOW - 1), 1, false],
+    ['that is active, however old', lease({ createdAtMs: 0, grantedAtMs: 0 }), 0, false],
+    ['that waits', ticket({ createdAtMs: 0 }), 0, false],
+  ])('%s', (_, entry, recordedAtMs, isPruned) => {
+    expect(mayBePruned(entry, recordedAtMs, CUT)).toBe(isPruned)
   })
 })
 

@@ -181,7 +181,10 @@ export class MemoryStore implements Store {
     )
     const cut = boundedCut(policy, this.#pruneClock)
     this.#refusals.removeBefore(cut.endedBeforeMs)
-    const ended = [...this.#ended.values()].filter((entry) => mayBePruned(entry, cut))
+    const lastMs = new Map(this.#ledger.map(({ event }) => [event.leaseId, event.atMs]))
+    const ended = [...this.#ended.values()].filter((entry) => {
+      return mayBePruned(entry, lastMs.get(entry.id) ?? 0, cut)
+    })
     const gone = new Set(ended.slice(0, policy.batch).map((entry) => entry.id))
     for (const id of gone) {
       this.#ended.delete(id)

@@ -4,7 +4,7 @@
  * null for something. Numbers that the script only compares or copies are texts.
  */
 import { recordedEvents } from '../../core/commit.ts'
-import { endedAtMs, liveDeadline, type LeaseId } from '../../core/lease.ts'
+import { liveDeadline, type LeaseId } from '../../core/lease.ts'
 import { REQUEST_MEMORY_MS_MIN } from '../../core/limits.ts'
 import { ancestorsOf, hasEpoch, isTree, realmOf, type Reach } from '../../core/resource.ts'
 import type {
@@ -167,20 +167,18 @@ function eventArguments({ events }: Attempt, writes: readonly EntryWrite[]): rea
   const begun = new Set<LeaseId>()
   return recordedEvents({ events, changes }).map((recorded) => {
     const { event, ended } = recorded
-    const { leaseId: id, requestId, atMs } = event
+    const { leaseId: id, requestId } = event
     const write = writes.find((one) => one.id === id)
     const begins = write !== undefined && !isLiveRecord(write.before) && !begun.has(id)
     begun.add(id)
-    const endMs = ended === null ? null : endedAtMs(ended)
     return {
       id,
       ...eventText(recorded),
       request: requestId ?? undefined,
       // The entry was not live before.
       begins: begins || undefined,
-      // The version of the entry that it ended, and when that was, if earlier than this.
+      // The version of the entry that it ended.
       version: ended === null ? undefined : String(write?.after?.version ?? 1),
-      late: endMs !== null && endMs < atMs ? endMs : undefined,
     }
   })
 }

@@ -182,7 +182,7 @@ const APPLY = `
 -- Positions of events: at least the time in microseconds, and each greater than the last.
 local base = math.max(state.last, now - 1)
 local count, positions, changedLive, changedKnown = 0, {}, {}, {}
-local due, late, members, changedEpochs = {}, {}, { h = {}, s = {} }, {}
+local due, members, changedEpochs = {}, { h = {}, s = {} }, {}
 local begun, unrecorded, dayMarks, monthMarks, wakes = {}, {}, {}, {}, {}
 local shift, firstFence = 0, nil
 local function shifted(fence)
@@ -205,7 +205,6 @@ local function append(event)
     knownOf(event.request).prior = position
     changedKnown[event.request] = true
   end
-  if event.late then late[event.id] = event.late end
 end
 local function setMembership(key, name, id, isIn)
   local ids = members[key][name]
@@ -349,7 +348,6 @@ for id in pairs(changedKnown) do changedKnown[id] = knownText(known[id]) end
 writeAll('known', changedKnown)
 writeAll('epochs', changedEpochs)
 writeAll('due', due, true)
-writeAll('late', late, true)
 writeAll('tree', trees, true)
 writeAll('unrecorded', unrecorded, true)
 for key, sets in pairs(members) do

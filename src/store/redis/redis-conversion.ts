@@ -11,7 +11,7 @@
  * Each step gives the same when it is done twice, so two who convert at once do no harm; a lock keeps most from trying.
  */
 import { LeaseError } from '../../core/errors.ts'
-import { endedAtMs, isLive, type Entry } from '../../core/lease.ts'
+import { isLive } from '../../core/lease.ts'
 import { isTree } from '../../core/resource.ts'
 import type { RedisCalls } from '../../drivers/redis-driver.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
@@ -292,18 +292,11 @@ class BucketConversion {
     if (event.requestId !== null) this.#spanOf(event.requestId).prior = position
     const { fence, text: record } = eventText({ event, ended })
     const words = [id, fence, ended === null ? '0' : version, record]
-    if (ended !== null) this.#noteEnd(ended, event.atMs)
+    if (ended !== null) this.#ended.add(ended.id)
     return [String(position - row), words.join(' ')]
   }
 
   readonly #ended = new Set<string>()
-  readonly #late: (readonly [endMs: string, id: string])[] = []
-
-  #noteEnd(ended: Entry, atMs: number): void {
-    this.#ended.add(ended.id)
-    const endMs = endedAtMs(ended) ?? atMs
-    if (endMs < atMs) this.#late.push([String(endMs), ended.id])
-  }
 
   async #writeKnown(): Promise<void> {
     const fields = [...this.#known].flatMap(([id, { first, last, prior }]) => {
@@ -313,7 +306,6 @@ class BucketConversion {
       return text === '' ? [] : [[id, text] as const]
     })
     await this.#inPages(fields, (some) => this.#send('HSET', 'known', ...some.flat()))
-    await this.#inPages(this.#late, (some) => this.#send('ZADD', 'late', ...some.flat()))
   }
 
   async #inPages<Item>(

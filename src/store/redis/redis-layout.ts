@@ -9,7 +9,6 @@
  *     ledger         stream; a row holds up to 4 events by their distance from the position of the row
  *     known          hash: by lease id and request id where the ledger tells of it
  *     due            sorted set of live ids, by deadline
- *     late           sorted set of ended ids whose end was noticed after it, by that end
  *     tree           sorted set of the resources of trees that have live entries, by name
  *     unrecorded     sorted set of live ids of which the ledger does not tell, by creation
  *     epochs         hash: by resource

@@ -31,7 +31,6 @@ import {
 const TRIM_STEPS = 40
 /** The old part of the ledger is gone through at most so often. */
 const TRIM_INTERVAL_MS = 3_600_000
-const LATE_PAGE = 1_000
 const TIDY_PAGE = 1_000
 const TIDY_STEPS = 100
 
@@ -116,25 +115,25 @@ async function forgetEnded(
   pruning: Pruning,
   batch: number,
 ): Promise<{ readonly leases: number; readonly more: boolean }> {
-  const prunable = new Map<string, PlacedRecord>()
+  const prunable: PlacedRecord[] = []
   for await (const records of endedBefore(pruning)) {
     for (const record of records) {
-      if (mayBePruned(record.entry, pruning.cut)) prunable.set(record.entry.id, record)
+      const recordedAtMs = Math.floor(record.place / 1_000)
+      if (mayBePruned(record.entry, recordedAtMs, pruning.cut)) prunable.push(record)
     }
-    if (prunable.size > batch) break
+    if (prunable.length > batch) break
   }
-  const gone = [...prunable.values()].slice(0, batch)
-  const more = prunable.size > gone.length
+  const gone = prunable.slice(0, batch)
+  const more = prunable.length > gone.length
   if (gone.length === 0) return { leases: 0, more }
   const args = gone.flatMap(({ entry, place }) => [entry.id, String(place)])
   return { leases: (await run(pruning, FORGET_SCRIPT, args)) as number, more }
 }
 
-/** Those whose end was noticed later, then those that ended when the ledger says so. */
+/** In the order in which their ends were recorded. */
 async function* endedBefore(pruning: Pruning): AsyncGenerator<readonly PlacedRecord[]> {
   const { reader, bucket, cut } = pruning
   const before = Math.max(0, cut.endedBeforeMs)
-  yield (await reader.look(bucket, ['late', String(before), String(LATE_PAGE)])).records
   const walk = { bucket, to: String(before * 1_000), wanted: 'ended' } as const
   for (let from: string | null = '-'; from !== null;) {
     const page: WalkedPage = await reader.walk({ ...walk, from })

@@ -77,7 +77,6 @@ return 1
  *     claims PLACE         what is live at a place, which is JSON
  *     overlapping PLACE    the same; goes on after so many milliseconds if the clock is too far behind the last commit
  *     unrecorded FROM COUNT   those of which the ledger does not tell, by creation
- *     late BEFORE COUNT    ended ones whose end was noticed later, by that end
  */
 export const LOOK_SCRIPT: string = scriptOf(
   'reads',
@@ -107,8 +106,6 @@ elseif how == 'claims' or how == 'overlapping' then
     answer[2] = int(math.ceil((state.high - given) / 1000))
   end
   for id in string.gmatch(claimsAt(cjson.decode(ARGV[4])), CLAIM) do ids[#ids + 1] = id end
-elseif how == 'late' then
-  ids = call('ZRANGEBYSCORE', P .. 'late', '-inf', '(' .. ARGV[4], 'LIMIT', 0, ARGV[5])
 else
   local found = call('ZRANGEBYSCORE', P .. 'unrecorded', '(' .. ARGV[4], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[5])
   for n = 1, #found, 2 do ids[#ids + 1] = found[n] end
@@ -206,7 +203,6 @@ for n = 2, #ARGV, 2 do
     last = math.max(last, record.ended)
     record.first, record.ended = nil, nil
     writeKnown(ARGV[n])
-    call('ZREM', P .. 'late', ARGV[n])
   end
 end
 call('HSET', P .. 'live', 'pruned', int(last))

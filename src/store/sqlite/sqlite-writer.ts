@@ -47,7 +47,7 @@ const DELETE_REQUESTS = `DELETE FROM requests WHERE id IN (
 const INSERT_CONFIG = 'INSERT INTO lease_configs VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)'
 /** An id that failed may have come back: only the last event of a lease tells how it ended. */
 const ENDED_BEFORE = `SELECT lease_id, seq FROM lease_history AS old
-  WHERE ended_at < ? AND ended_at + (data ->> '$.ended.body.ttlMs') < ? AND seq BETWEEN ? AND ?
+  WHERE ended_at < ? AND event_at < ? AND ended_at + (data ->> '$.ended.body.ttlMs') < ? AND seq BETWEEN ? AND ?
     AND NOT EXISTS (SELECT 1 FROM lease_history AS later
       WHERE later.lease_number = old.lease_number AND later.lease_id = old.lease_id
         AND later.seq > old.seq)
@@ -153,7 +153,10 @@ export class SqliteWriter {
   #pruneLeases({ endedBeforeMs, nowMs }: PruneCut, batch: number): Omit<Pruned, 'more'> {
     const rows = this.#statements
       .get(ENDED_BEFORE)
-      .all(endedBeforeMs, nowMs, ...this.#range(), batch) as (readonly [string, number])[]
+      .all(endedBeforeMs, endedBeforeMs, nowMs, ...this.#range(), batch) as (readonly [
+      string,
+      number,
+    ])[]
     let events = 0
     for (const [key, sequence] of rows) {
       events += this.#deleteHistory(key)

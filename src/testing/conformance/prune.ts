@@ -53,6 +53,22 @@ export const pruneBehaviours: readonly Behaviour[] = [
     },
   },
   {
+    name: 'an end that was noticed late stays for as long as one that was noticed at once',
+    async run(stage) {
+      const before = await stage.store.end()
+      await stage.grant()
+      stage.clock.pass(50 * AGE_MS)
+      const next = await stage.grant({ ttlMs: 100 * AGE_MS })
+      assert.equal((await prune(stage)).leases, 0)
+      assert.deepEqual(await after(stage, before), [
+        ...['lease.issued', 'lease.expired', 'lease.issued'],
+      ])
+      stage.clock.pass(2 * AGE_MS)
+      assert.equal((await prune(stage)).leases, 1)
+      assert.deepEqual(await stage.entries(), [next])
+    },
+  },
+  {
     name: 'a lease that ended stays for its own ttl at least',
     async run(stage) {
       const lease = await stage.grant({ ttlMs: 10 * AGE_MS })
