@@ -2,8 +2,13 @@
 import { ERROR_TABLE, invalid, isLeaseError, LeaseError } from '../../core/errors.ts'
 import { blockerOf } from '../../core/covering-leases.ts'
 import { nameOf } from '../../core/resource.ts'
-import { pushedPaths, readUpdates, stagedPaths } from '../../git/changed-paths.ts'
-import { heldPaths, type HeldPath } from '../../git/held-paths.ts'
+import {
+  pushedPaths,
+  readUpdates,
+  stagedPaths,
+  heldPaths,
+  type HeldPath,
+} from '../../git/held-paths.ts'
 import { fs } from '../../runtime/file-system.ts'
 import { defineCommand, type CliCommand } from '../command.ts'
 import { expiryWords } from '../lease-text.ts'
