@@ -22,8 +22,8 @@ import { reportTo } from '../runtime/diagnostics.ts'
 import type { AcquireAllRequest } from '../service/lease-api.ts'
 import { listAll } from '../service/list-all.ts'
 import type { LeaseHost } from './lease-host.ts'
-import { TimedConnection } from './timed-connection.ts'
 import * as shapes from './tool-shapes.ts'
+import type { Runtime, Timer } from '../runtime/runtime.ts'
 
 export type View = Readonly<Record<string, unknown>>
 
@@ -393,5 +393,47 @@ function blockerView(blocker: Partial<Blocker> & Pick<Blocker, 'holder'>): View 
     ...(kind === undefined ? {} : { kind, resource, extent }),
     ...(expiresAtMs === undefined || expiresAtMs === null ? {} : { expiresAtMs, remainingMs }),
     ...(reason === undefined || reason === null ? {} : { reason }),
+  }
+}
+
+type EndListener = (wasWritten: boolean) => void
+
+/**
+ * A connection that also ends for a wait when its time is over, so that a call is answered before its client gives it up. What
+ * hears of the end after a grant hears of the connection's own end only.
+ */
+class TimedConnection implements CallerConnection {
+  readonly #connection: CallerConnection
+  readonly #timer: Timer
+  readonly #waiting: EndListener[] = []
+  #isOver = false
+
+  constructor(connection: CallerConnection, runtime: Runtime, waitMs: number) {
+    this.#connection = connection
+    this.#timer = runtime.setTimer(waitMs, () => this.#leave(), { keepAlive: true })
+  }
+
+  get isOpen(): boolean {
+    return this.#connection.isOpen
+  }
+
+  /** Whether the time was over before the wait had come to something. */
+  get isOver(): boolean {
+    return this.#isOver
+  }
+
+  onEnd(listener: EndListener): void {
+    this.#waiting.push(listener)
+    this.#connection.onEnd(listener)
+  }
+
+  /** The wait has come to something. */
+  stop(): void {
+    this.#timer.cancel()
+  }
+
+  #leave(): void {
+    this.#isOver = true
+    for (const listener of this.#waiting) listener(false)
   }
 }
