@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import path from 'node:path'
 import { fs, hasCode, ifThere } from '../runtime/file-system.ts'
-import { outputOf } from '../runtime/processes.ts'
+import { outputOf } from '../runtime/programs.ts'
 
 /** The directory with the `.git` above a path, or of the path itself; null outside of every checkout. */
 export function checkoutRoot(start: string): string | null {

@@ -1,7 +1,7 @@
-/** Other programs, run to their end. Node's module for it is loaded with the first: most commands start none. */
+/** Other programs, run to their end, and what they print. Node's module for it is loaded with the first: most commands start none. */
 import type { ChildProcessWithoutNullStreams } from 'node:child_process'
 
-export interface ProgramOptions {
+interface ProgramOptions {
   readonly cwd: string
   /** Default: that of this process. */
   readonly env?: Readonly<Record<string, string | undefined>>
@@ -52,4 +52,26 @@ function collect(stream: ChildProcessWithoutNullStreams['stdout']): readonly Buf
   const parts: Buffer[] = []
   stream.on('data', (part: Buffer) => parts.push(part))
   return parts
+}
+
+interface OutputOptions {
+  readonly cwd: string
+  readonly withinMs: number
+}
+
+const OUTPUT_BYTES_MAX = 4 * 1_048_576
+
+/** What a program prints; null if it is not there, fails, prints too much, or takes longer. */
+export async function outputOf(
+  program: string,
+  args: readonly string[],
+  { cwd, withinMs }: OutputOptions,
+): Promise<string | null> {
+  const { execFile } = await import('node:child_process')
+  const limits = { timeout: withinMs, killSignal: 'SIGKILL', maxBuffer: OUTPUT_BYTES_MAX } as const
+  return new Promise((resolve) => {
+    execFile(program, args, { cwd, ...limits }, (error, stdout) => {
+      resolve(error === null ? stdout : null)
+    })
+  })
 }
