@@ -1,7 +1,7 @@
 /** `tenure serve`: puts the store behind HTTP until it is told to stop. */
 import path from 'node:path'
 import { createSecureContext } from 'node:tls'
-import { invalid } from '../../core/errors.ts'
+import { invalid, isLeaseError } from '../../core/errors.ts'
 import { readKeyFile } from '../../delegation/key-file.ts'
 import { LEASE_TTL_MS_DEFAULT } from '../../fleet/fleet-options.ts'
 import { readOverview } from '../../fleet/fleet-overview.ts'
@@ -17,7 +17,6 @@ import { faultLine } from '../fault-line.ts'
 import { ledgerDirectoryOf } from '../ledger-source.ts'
 import { KEYS_OPTION } from './keys.ts'
 import { keysOfOne } from './ledger.ts'
-import { servedLedger } from '../served-ledger.ts'
 import { keyFileOf } from '../key-file.ts'
 import { loadServer } from '../load-server.ts'
 import { visible } from '../output.ts'
@@ -25,6 +24,9 @@ import { listenForInterruption } from '../signals.ts'
 import { given, storeOptionsOf } from '../store-access.ts'
 import { STDERR, write } from '../terminal.ts'
 import { servedTokenFile, TOKENS_OPTION } from '../token-file.ts'
+import type { LedgerStanding } from '../../server/ledger-standing.ts'
+import { checkpointsFile, readCheckpoints } from '../../delegation/ledger-files.ts'
+import { verdictText, verifyDirectory, type VerifyDirectory } from '../ledger-verdict.ts'
 
 type LogFormat = 'json' | 'text'
 
@@ -214,4 +216,32 @@ function aborted(signal: AbortSignal): Promise<void> {
     if (signal.aborted) resolve()
     else signal.addEventListener('abort', () => resolve(), { once: true })
   })
+}
+
+/** The sealed ledger is verified when somebody looks, and not again within this. */
+const AGAIN_MS = 60_000
+
+function servedLedger(ledger: VerifyDirectory): () => Promise<LedgerStanding> {
+  let known: { readonly atMs: number; readonly standing: Promise<LedgerStanding> } | null = null
+  return () => {
+    const atMs = Date.now()
+    if (known === null || atMs - known.atMs > AGAIN_MS)
+      known = { atMs, standing: look(ledger, atMs) }
+    return known.standing
+  }
+}
+
+async function look(ledger: VerifyDirectory, verifiedAtMs: number): Promise<LedgerStanding> {
+  try {
+    const verdict = await verifyDirectory(ledger)
+    const last = readCheckpoints(checkpointsFile(ledger.directory)).at(-1)
+    const checkpoint =
+      last === undefined ? null : { sequence: last.sequence, atMs: last.atMs, events: last.events }
+    const [problem = ''] = verdictText(verdict).split('\n')
+    return { checkpoint, verifiedAtMs, problem: verdict.ok ? null : problem }
+  } catch (error) {
+    // No fault: that it cannot be verified is the answer.
+    if (isLeaseError(error)) return { checkpoint: null, verifiedAtMs, problem: error.message }
+    throw error
+  }
 }

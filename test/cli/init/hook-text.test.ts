@@ -6,8 +6,8 @@ import {
   newHook,
   withGuard,
   withoutGuard,
-} from '../../src/git/hook-text.ts'
-import { fc } from '../fast-check.ts'
+} from '../../../src/cli/init/git-hooks.ts'
+import { fc } from '../../fast-check.ts'
 
 describe('the text of a hook', () => {
   it.each([
