@@ -49,7 +49,7 @@ function tenureAs(uid: number, umask: string, args: readonly string[]): Promise<
 function wakerAs(uid: number, program: string): Running {
   const url = (name: string): string => pathToFileURL(path.join(DIST, 'store/sqlite', name)).href
   const text = `
-    const { FOLLOWERS, WakeFiles } = await import(${JSON.stringify(url('sqlite-wake.js'))})
+    const { FOLLOWERS, WakeFiles } = await import(${JSON.stringify(url('sqlite-listeners.js'))})
     const runtime = { monotonicMs: () => 0, wallMs: Date.now }
     const wakes = new WakeFiles({ databasePath: ${JSON.stringify(file)}, runtime })
     ${program}`

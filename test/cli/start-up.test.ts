@@ -60,7 +60,7 @@ it('tenure ls loads one command and what looks, and nothing that decides, writes
     /^(client|store\/memory|registrar|ledger|demo)\//,
     /^core\/(decide|acquire|settle|draft|commit|evolve)/,
     /^service\/(?!lease-questions)/,
-    /^store\/sqlite\/sqlite-(store|reader|writer|events|listeners|wake)/,
+    /^store\/sqlite\/sqlite-(store|writer|events|listeners)/,
   ]
   expect(modules.filter((name) => needless.some((pattern) => pattern.test(name)))).toEqual([])
   expect(modules.length).toBeLessThanOrEqual(MODULES_MAX)

@@ -9,9 +9,8 @@ import {
   type SqliteDatabase,
   type SqliteStatement,
 } from '../../src/drivers/sqlite-driver.ts'
-import { SqliteListeners } from '../../src/store/sqlite/sqlite-listeners.ts'
+import { SqliteListeners, WakeFiles } from '../../src/store/sqlite/sqlite-listeners.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import { WakeFiles } from '../../src/store/sqlite/sqlite-wake.ts'
 import { hearFaults, type HeardFaults } from './faults-heard.ts'
 
 const SESSION = '00000000-0000-4000-8000-000000000001'

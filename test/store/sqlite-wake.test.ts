@@ -3,7 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
-import { FOLLOWERS, WakeFiles } from '../../src/store/sqlite/sqlite-wake.ts'
+import { FOLLOWERS, WakeFiles } from '../../src/store/sqlite/sqlite-listeners.ts'
 
 function place(): () => WakeFiles {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-wake-'))

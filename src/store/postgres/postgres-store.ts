@@ -8,7 +8,7 @@ import type { Runtime } from '../../runtime/runtime.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Store } from '../../store-port/store.ts'
 import { OptimisticStore } from '../optimistic/optimistic-store.ts'
-import { PostgresBackend } from './postgres-backend.ts'
+import { PostgresBackend, listenerOn } from './postgres-backend.ts'
 import {
   loadPostgres,
   PostgresCaller,
@@ -16,7 +16,6 @@ import {
   type PostgresConnection,
   type PostgresPool,
 } from '../../drivers/postgres-driver.ts'
-import { listenerOn } from './postgres-listener.ts'
 import { isCurrent, migrate, numberOf } from './postgres-schema.ts'
 
 export interface PostgresStoreOptions {

@@ -5,28 +5,43 @@
 import { invalid, isLeaseError } from '../../core/errors.ts'
 import type { ReadSet } from '../../core/realm.ts'
 import type { SettingRow } from '../../core/settings.ts'
-import { pairsOf } from '../../drivers/redis-driver.ts'
+import { pairsOf, type RedisDriver } from '../../drivers/redis-driver.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import type {
   SettingChange,
   StoreDescription,
   Unsubscribe,
   WakeSignal,
+  RefusalQuery,
 } from '../../store-port/store.ts'
 import type { Attempt, Backend, Group, GroupReply, Reply } from '../optimistic/backend.ts'
-import { ChannelListener } from '../optimistic/channel-listener.ts'
+import {
+  ChannelListener,
+  type ChannelEvents,
+  type ListeningConnection,
+} from '../optimistic/channel-listener.ts'
 import { groupArgument, groupReplyOf, settingField, settingRows } from './redis-attempt.ts'
 import { COMMIT_SCRIPT, VIEW_SCRIPT } from './redis-commit-script.ts'
 import { LEDGER_SESSION } from './redis-layout.ts'
-import { SubscribedConnection } from './redis-listener.ts'
 import type { RedisNamespace } from './redis-namespace.ts'
 import { pruneNamespace } from './redis-pruner.ts'
 import { RedisReader } from './redis-reader.ts'
 import { CLOCK_DOMAIN } from './redis-records.ts'
-import { countRefusals, findRefusals } from './redis-refusals.ts'
-import { CONFIGURE_SCRIPT, COPY_SETTINGS_SCRIPT } from './redis-scripts.ts'
+import {
+  CONFIGURE_SCRIPT,
+  COPY_SETTINGS_SCRIPT,
+  COUNT_REFUSALS_SCRIPT,
+  REFUSALS_SCRIPT,
+} from './redis-scripts.ts'
+import { withoutCommand } from '../../drivers/redis-errors.ts'
+import { report } from '../../runtime/diagnostics.ts'
+import { REFUSALS_MAX } from '../../core/limits.ts'
+import type { RecordBody } from '../../core/record.ts'
+import { compareRefusals, refusalOf, refusalRow, type CountedRefusal } from '../../core/refusal.ts'
+import type { Resource } from '../../core/resource.ts'
+import { matchesEvent, refusalsFor } from '../query-matching.ts'
 
-export interface RedisBackendOptions {
+interface RedisBackendOptions {
   readonly namespace: RedisNamespace
   readonly runtime: Runtime
   readonly description: StoreDescription
@@ -205,4 +220,142 @@ function replyTo({ replies }: GroupReply, index: number): Reply {
 /** One error for all: if any bucket may have written something, no caller is told that nothing was written. */
 function mostDoubtful(errors: readonly unknown[]): unknown {
   return errors.find((error) => !isLeaseError(error) || error.effect !== 'none') ?? errors[0]
+}
+
+/** Hears what is published, on a connection of its own. */
+export class SubscribedConnection implements ListeningConnection {
+  readonly #source: RedisDriver
+  readonly #events: ChannelEvents
+  #driver: RedisDriver | null = null
+
+  constructor(source: RedisDriver, events: ChannelEvents) {
+    this.#source = source
+    this.#events = events
+  }
+
+  /** A connection that was lost the driver makes again by itself: it is waited for, until that has failed once. */
+  async open(): Promise<void> {
+    const driver = this.#driver ?? this.#duplicate()
+    if (driver.isReady && driver === this.#driver) return
+    const isNew = driver !== this.#driver
+    this.#driver = driver
+    const leave: (() => void)[] = []
+    try {
+      await new Promise<void>((resolve, reject) => {
+        leave.push(driver.onReady(resolve))
+        leave.push(driver.onClosed(() => reject(new Error('the connection was closed'))))
+        if (isNew) driver.connect().then(() => resolve(), reject)
+      })
+    } catch (error) {
+      throw withoutCommand(error)
+    } finally {
+      for (const one of leave) one()
+    }
+  }
+
+  #duplicate(): RedisDriver {
+    const driver = this.#source.duplicate()
+    driver.onMessage((channel, message) => this.#events.message(channel, message))
+    driver.onClosed(() => this.#events.lost(new Error('the connection was closed')))
+    return driver
+  }
+
+  async listen(channels: readonly string[]): Promise<void> {
+    try {
+      const driver = this.#driver
+      if (driver !== null) await Promise.all(channels.map((channel) => driver.subscribe(channel)))
+    } catch (error) {
+      throw withoutCommand(error)
+    }
+  }
+
+  /** A subscription that the server does not end costs messages without a subscriber. */
+  async unlisten(channel: string): Promise<void> {
+    const driver = this.#driver
+    try {
+      await driver?.unsubscribe(channel)
+    } catch (error) {
+      // A connection that is closed has no subscriptions.
+      if (driver === this.#driver) report('store/redis/unsubscribe', withoutCommand(error))
+    }
+  }
+
+  /** Some versions of the drivers throw when the connection was closed already; then there is nothing left to close. */
+  async close(): Promise<void> {
+    const driver = this.#driver
+    this.#driver = null
+    try {
+      driver?.disconnect()
+    } catch (error) {
+      if (!/closed/i.test(String(error))) report('store/redis/disconnect', withoutCommand(error))
+    }
+  }
+}
+
+/** Refusals are counted in the bucket of their resource. core/refusal.ts says what they are for. */
+const REFUSALS_PAGE = 1_000
+
+async function countRefusals(
+  namespace: RedisNamespace,
+  refusals: readonly CountedRefusal[],
+): Promise<void> {
+  const { buckets } = namespace
+  const most = String(Math.ceil(REFUSALS_MAX / buckets.length))
+  const countIn = async (bucket: number): Promise<void> => {
+    const some = refusals.filter(({ event }) => namespace.bucketOf(event.resource) === bucket)
+    if (some.length === 0) return
+    const args = [most, ...some.flatMap(wordsOf)]
+    await namespace.run(COUNT_REFUSALS_SCRIPT, args, { bucket, effect: 'writes' })
+  }
+  await Promise.all(buckets.map(countIn))
+}
+
+async function findRefusals(
+  namespace: RedisNamespace,
+  query: RefusalQuery,
+): Promise<readonly CountedRefusal[]> {
+  const buckets = namespace.bucketsFor(query)
+  const parts = await Promise.all(buckets.map((bucket) => findIn(namespace, bucket, query)))
+  return refusalsFor(parts.flat().toSorted(compareRefusals), query)
+}
+
+/** As many as are asked for, and all of the millisecond of the last: the server has them in another order. */
+async function findIn(
+  namespace: RedisNamespace,
+  bucket: number,
+  query: RefusalQuery,
+): Promise<readonly CountedRefusal[]> {
+  const { fromMs = '-inf', toMs = '+inf', newestFirst, limit } = query
+  const range =
+    newestFirst === true ? ['ZREVRANGEBYSCORE', toMs, fromMs] : ['ZRANGEBYSCORE', fromMs, toMs]
+  const found: CountedRefusal[] = []
+  for (let passed = 0; ; passed += REFUSALS_PAGE) {
+    const args = [...range, passed, REFUSALS_PAGE].map(String)
+    const words = await namespace.run(REFUSALS_SCRIPT, args, { bucket, effect: 'reads' })
+    const page = refusalsOf(words as readonly string[])
+    found.push(...page.filter(({ event }) => matchesEvent(event, query)))
+    const last = found[limit - 1]
+    const isWhole = last !== undefined && last.event.atMs !== page.at(-1)?.event.atMs
+    if (isWhole || page.length < REFUSALS_PAGE) return found
+  }
+}
+
+function wordsOf(counted: CountedRefusal): readonly string[] {
+  const { resource, holder, reason, count, lastAtMs, leaseId, detail } = refusalRow(counted)
+  const key = JSON.stringify([resource, holder, reason])
+  return [key, String(count), [lastAtMs, leaseId, JSON.stringify(detail)].join(' ')]
+}
+
+function refusalsOf(words: readonly string[]): readonly CountedRefusal[] {
+  const refusals: CountedRefusal[] = []
+  for (let at = 0; at < words.length; at += 2) refusals.push(refusalIn(words[at], words[at + 1]))
+  return refusals
+}
+
+function refusalIn(key = '', row = ''): CountedRefusal {
+  const [resource, holder, reason] = JSON.parse(key) as [Resource, string, string]
+  const [count, lastAtMs, leaseId = '', ...rest] = row.split(' ')
+  const detail = JSON.parse(rest.join(' ')) as RecordBody
+  const last = { lastAtMs: Number(lastAtMs), leaseId, detail }
+  return refusalOf({ resource, holder, reason, count: Number(count), ...last })
 }

@@ -12,7 +12,7 @@ import { systemRuntime } from '../../runtime/system-runtime.ts'
 import { tryWake } from '../wake-trial.ts'
 import type { SqliteDatabase, SqliteRow } from '../../drivers/sqlite-driver.ts'
 import { wordOf } from './sqlite-columns.ts'
-import { WakeFiles } from './sqlite-wake.ts'
+import { WakeFiles } from './sqlite-listeners.ts'
 
 interface ColumnRule {
   readonly table: 'live_leases' | 'lease_history'

@@ -2,16 +2,18 @@
  * Who wants to hear of commits: waiting sessions and followers of the ledger, of this process directly, of others through
  * wake files and, as a safety net, by a glance at `data_version`, which moves when another connection has committed.
  */
+import { createHash } from 'node:crypto'
+import fs from 'node:fs'
+import path from 'node:path'
 import type { Wake } from '../../core/realm.ts'
-import { RepeatedFault } from '../../runtime/diagnostics.ts'
+import { RepeatedFault, report } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import { setImmediate } from '../../runtime/system-runtime.ts'
 import type { Unsubscribe } from '../../store-port/store.ts'
 import type { SqliteDatabase } from '../../drivers/sqlite-driver.ts'
 import { Subscribers, type WakeListener } from '../subscribers.ts'
-import { FOLLOWERS, WakeFiles } from './sqlite-wake.ts'
 
-export interface SqliteListenersOptions {
+interface SqliteListenersOptions {
   readonly databasePath: string
   readonly database: SqliteDatabase
   readonly runtime: Runtime
@@ -168,4 +170,161 @@ export class SqliteListeners {
       return this.#dataVersion
     }
   }
+}
+
+/** A session that no client has: all followers of the ledger. */
+export const FOLLOWERS = '(ledger)'
+
+/** A file that was not touched for this long belongs to a process that is gone: no client waits longer than a day. */
+const STALE_MS = 2 * 86_400_000
+
+const UNIQUE_PATTERN = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+const PLAIN_NAME_PATTERN = /^[A-Za-z0-9-]{1,64}$/
+
+interface WakeFilesOptions {
+  readonly databasePath: string
+  readonly runtime: Pick<Runtime, 'monotonicMs' | 'wallMs'>
+  /** Under which name its faults are reported. */
+  readonly source?: string
+}
+
+/**
+ * Wakes waiters and watchers of other processes: each waiting session has a file beside the database, and all followers
+ * of the ledger have one together. A process that commits something that concerns them touches the file after COMMIT has
+ * returned. (Watching the WAL instead does not work: its last write comes before the commit is visible.)
+ *
+ * A wake-up that is lost costs time, not safety: the waiter's keep-alive and the poll of `data_version` make up for it. Files
+ * come and go with the listeners, in whatever process, so that one is missing is no fault; anything else is reported.
+ */
+export class WakeFiles {
+  readonly directory: string
+  readonly #runtime: WakeFilesOptions['runtime']
+  readonly #watchers = new Map<string, fs.FSWatcher>()
+  readonly #fault: RepeatedFault
+
+  constructor({ databasePath, runtime, source = 'store/sqlite/wake' }: WakeFilesOptions) {
+    this.directory = `${databasePath}-wake`
+    this.#runtime = runtime
+    this.#fault = new RepeatedFault(source, runtime)
+  }
+
+  /** Whether touches of the session's file are heard. */
+  hears(session: string): boolean {
+    return this.#watchers.has(session)
+  }
+
+  /** How often in a row it could not listen. */
+  get failures(): number {
+    return this.#fault.count
+  }
+
+  /**
+   * Starts to listen for touches of the session's file; creating it tells others that a session listens. Where no file can
+   * be made or watched the poll has to do until the caller tries again.
+   */
+  listen(session: string, onTouch: () => void): void {
+    try {
+      this.tryToListen(session, onTouch)
+      this.#fault.succeeded()
+    } catch (error) {
+      this.#fault.failed(error)
+      this.silence(session)
+    }
+  }
+
+  /** The same, for a caller that wants to know why it cannot. */
+  tryToListen(session: string, onTouch: () => void): void {
+    const file = this.#fileOf(session)
+    if (!fs.existsSync(this.directory)) fs.mkdirSync(this.directory)
+    fs.closeSync(fs.openSync(file, 'a'))
+    const watcher = fs.watch(file, { persistent: false }, () => {
+      if (!fs.existsSync(file)) this.#drop(session)
+      onTouch()
+    })
+    watcher.on('error', (error) => {
+      this.#fault.failed(error)
+      this.#drop(session)
+    })
+    this.#watchers.set(session, watcher)
+  }
+
+  /**
+   * Only a session that no other process can have takes its file along; others may be listening to the same. Followers do as
+   * well: the others make the file again when they next look, and nothing stays of those that died.
+   */
+  silence(session: string): void {
+    const isOurs = this.#drop(session) && UNIQUE_PATTERN.test(session)
+    if (isOurs || session === FOLLOWERS) this.#remove(this.#fileOf(session))
+  }
+
+  /** Only the owner of a file may set its times; another user who may write it does that instead. */
+  touch(session: string): void {
+    const file = this.#fileOf(session)
+    try {
+      // No session listens under this name, or not yet: the waiter's own keep-alive finds the change.
+      if (!fs.existsSync(file)) return
+      const seconds = this.#runtime.wallMs() / 1000
+      try {
+        fs.utimesSync(file, seconds, seconds)
+      } catch (error) {
+        if (codeOf(error) !== 'EPERM') throw error
+        fs.writeFileSync(file, '.', { flag: 'r+' })
+      }
+      this.#fault.succeeded()
+    } catch (error) {
+      if (codeOf(error) !== 'ENOENT') this.#fault.failed(error)
+    }
+  }
+
+  removeStale(): void {
+    const own = new Set([...this.#watchers.keys()].map((session) => this.#fileOf(session)))
+    for (const name of this.#names()) {
+      const file = path.join(this.directory, name)
+      const modifiedMs = fs.statSync(file, { throwIfNoEntry: false })?.mtimeMs
+      const stale = modifiedMs !== undefined && modifiedMs < this.#runtime.wallMs() - STALE_MS
+      if (stale && !own.has(file)) this.#remove(file)
+    }
+  }
+
+  close(): void {
+    for (const session of [...this.#watchers.keys()]) this.silence(session)
+    try {
+      fs.rmdirSync(this.directory)
+    } catch (error) {
+      const isInUse = ['ENOENT', 'ENOTEMPTY', 'EEXIST'].includes(codeOf(error))
+      if (!isInUse) report('store/sqlite/directory', error)
+    }
+  }
+
+  #names(): readonly string[] {
+    try {
+      return fs.readdirSync(this.directory)
+    } catch (error) {
+      if (codeOf(error) !== 'ENOENT') report('store/sqlite/directory', error)
+      return []
+    }
+  }
+
+  #remove(file: string): void {
+    try {
+      if (fs.existsSync(file)) fs.rmSync(file, { force: true })
+    } catch (error) {
+      this.#fault.failed(error)
+    }
+  }
+
+  #drop(session: string): boolean {
+    this.#watchers.get(session)?.close()
+    return this.#watchers.delete(session)
+  }
+
+  #fileOf(session: string): string {
+    const plain = PLAIN_NAME_PATTERN.test(session)
+    const name = plain ? session : `h-${createHash('sha256').update(session).digest('hex')}`
+    return path.join(this.directory, name)
+  }
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : ''
 }
