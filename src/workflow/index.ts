@@ -1,7 +1,7 @@
 /** `tenure/workflow`: one orchestrator drives a workflow; processors refuse the actions of all others. */
 export { ActionGuard } from './action-guard.ts'
 export { MemoryMarks } from './action-marks.ts'
-export { claimWorkflow } from './claim-workflow.ts'
+export { claimWorkflow } from './orchestrator.ts'
 export { createAction } from './create-action.ts'
 export { currentLease, grantedLease } from './lease-look-up.ts'
 export { LocalBus } from './local-bus.ts'
@@ -23,7 +23,7 @@ export type {
 } from './action-guard.ts'
 export type { ActionMarks, ActionRef, MarkDecision as Verdict } from './action-marks.ts'
 export type { Bus, DeadLetter, Delivery, Listener, Subscription } from './bus.ts'
-export type { ClaimOptions } from './claim-workflow.ts'
+export type { ClaimOptions } from './orchestrator.ts'
 export type { NewAction } from './create-action.ts'
 export type { Known, LeaseFact, Strictness, WorkflowMark } from './action-decision.ts'
 export type { GrantedLeaseOptions } from './lease-look-up.ts'
