@@ -3,9 +3,10 @@
  * by their shape, so that neither is a dependency. Databases that a program passes in may be of either.
  */
 import nodeModule from 'node:module'
+import path from 'node:path'
 import { invalid, LeaseError } from '../core/errors.ts'
 import { existingDirectory, ownership } from '../runtime/file-system.ts'
-import { nodeVersions } from '../runtime/system-runtime.ts'
+import { nodeVersions, builtinModule } from '../runtime/system-runtime.ts'
 import type { DriverPackage } from './driver-fault.ts'
 
 export type SqliteValue = string | number | Uint8Array | null
@@ -99,7 +100,7 @@ const PACKAGE: DriverPackage = {
  */
 export async function loadSqlite(): Promise<SqliteDriver> {
   const name = sqliteDriverName()
-  if (name === 'node:sqlite') return (await import('./node-sqlite.ts')).NodeSqliteDatabase
+  if (name === 'node:sqlite') return NodeSqliteDatabase
   try {
     const Driver = nodeModule.createRequire(import.meta.url)(name) as SqliteDriver
     new Driver(':memory:').close()
@@ -172,53 +173,8 @@ export function sqliteError(error: unknown, url: string, committing = false): un
   return new LeaseError('STORE_UNAVAILABLE', `${url} cannot be used: ${message}${whose}`, options)
 }
 
-const STATEMENTS_CACHED_MAX = 200
-
-/** Statements, prepared when they are first used. */
-export class StatementCache {
-  readonly #database: SqliteDatabase
-  readonly #statements = new Map<string, SqliteStatement>()
-
-  constructor(database: SqliteDatabase) {
-    this.#database = database
-  }
-
-  /** One that reads; its rows are arrays. */
-  get(sql: string): SqliteStatement {
-    return this.#statements.get(sql) ?? this.#add(sql, this.#database.prepare(sql).raw())
-  }
-
-  /** Carries out one that writes, and says how many rows it has changed. */
-  run(sql: string, ...values: readonly SqliteValue[]): number {
-    const statement = this.#statements.get(sql) ?? this.#add(sql, this.#database.prepare(sql))
-    return statement.run(...values).changes
-  }
-
-  #add(sql: string, statement: SqliteStatement): SqliteStatement {
-    if (this.#statements.size >= STATEMENTS_CACHED_MAX) this.#statements.clear()
-    this.#statements.set(sql, statement)
-    return statement
-  }
-}
-
-/** A condition in the making, with its values beside it: names reach SQL as data only. */
-export class Where {
-  sql: string
-  readonly values: SqliteValue[]
-
-  constructor(sql: string, values: SqliteValue[]) {
-    this.sql = sql
-    this.values = values
-  }
-
-  and(condition: string, ...values: readonly SqliteValue[]): void {
-    this.sql += ` AND ${condition}`
-    this.values.push(...values)
-  }
-}
-
 /** SQLite writes beside the file too, so it may be the directory that is closed. */
-export function whoseStore(file: string): string {
+function whoseStore(file: string): string {
   return ownership([file, `${file}-wal`, `${file}-shm`, existingDirectory(file)])
 }
 
@@ -230,4 +186,122 @@ export function accessError(file: string, cause: unknown): LeaseError {
     cause,
     details: { store },
   })
+}
+
+interface NodeSqlite {
+  readonly DatabaseSync: new (path: string, options: { readonly timeout: number }) => NodeDatabase
+}
+
+interface NodeDatabase {
+  readonly isOpen: boolean
+  readonly isTransaction: boolean
+  prepare(sql: string): NodeSqliteStatement
+  exec(sql: string): void
+  function(name: string, work: (value: unknown) => SqliteValue): void
+  close(): void
+}
+
+interface NodeSqliteStatement {
+  run(...values: readonly SqliteValue[]): { readonly changes: number | bigint }
+  get(...values: readonly SqliteValue[]): unknown
+  all(...values: readonly SqliteValue[]): unknown[]
+  setReturnArrays(enabled: boolean): void
+  setReadBigInts(enabled: boolean): void
+}
+
+/** As better-sqlite3 has it by default. */
+const BUSY_MS_DEFAULT = 5_000
+const IN_MEMORY = ':memory:'
+
+/**
+ * `node:sqlite` in the shape of better-sqlite3. It is loaded with the first database, because older versions of Node have
+ * none and early ones print a warning. What differs: rows are arrays by a switch, integers beyond 2^53 throw instead of being
+ * rounded, a database cannot be closed twice, and a path that looks like a URI is taken for one.
+ */
+class NodeSqliteDatabase implements SqliteDatabase {
+  readonly #database: NodeDatabase
+
+  constructor(file: string, { timeout = BUSY_MS_DEFAULT }: { readonly timeout?: number } = {}) {
+    const { DatabaseSync } = builtinModule('node:sqlite') as NodeSqlite
+    this.#database = new DatabaseSync(file === IN_MEMORY ? file : path.resolve(file), { timeout })
+  }
+
+  get inTransaction(): boolean {
+    return this.#database.isOpen && this.#database.isTransaction
+  }
+
+  prepare(sql: string): SqliteStatement {
+    return new NodeStatement(this.#database.prepare(sql))
+  }
+
+  exec(sql: string): void {
+    this.#database.exec(sql)
+  }
+
+  function(name: string, work: (value: unknown) => SqliteValue): void {
+    this.#database.function(name, work)
+  }
+
+  pragma(text: string, { simple = false }: { readonly simple?: boolean } = {}): unknown {
+    const rows = this.#database.prepare(`PRAGMA ${text}`).all()
+    return simple ? Object.values((rows[0] ?? {}) as object)[0] : rows
+  }
+
+  close(): void {
+    if (this.#database.isOpen) this.#database.close()
+  }
+}
+
+class NodeStatement implements SqliteStatement {
+  readonly #statement: NodeSqliteStatement
+
+  constructor(statement: NodeSqliteStatement) {
+    this.#statement = statement
+  }
+
+  run(...values: readonly SqliteValue[]): { readonly changes: number } {
+    return this.#statement.run(...values) as { readonly changes: number }
+  }
+
+  get(...values: readonly SqliteValue[]): unknown {
+    try {
+      return this.#statement.get(...values)
+    } catch (error) {
+      return this.#rounded(error, () => this.#statement.get(...values))
+    }
+  }
+
+  all(...values: readonly SqliteValue[]): unknown[] {
+    try {
+      return this.#statement.all(...values)
+    } catch (error) {
+      return this.#rounded(error, () => this.#statement.all(...values)) as unknown[]
+    }
+  }
+
+  raw(enabled = true): this {
+    this.#statement.setReturnArrays(enabled)
+    return this
+  }
+
+  /** What a damaged row holds is for its reader to refuse, so integers that no number can hold are rounded. */
+  #rounded(error: unknown, read: () => unknown): unknown {
+    const isTooLarge =
+      error instanceof Error && 'code' in error && error.code === 'ERR_OUT_OF_RANGE'
+    if (!isTooLarge) throw error
+    this.#statement.setReadBigInts(true)
+    try {
+      return withNumbers(read())
+    } finally {
+      this.#statement.setReadBigInts(false)
+    }
+  }
+}
+
+/** Rows, or one of them, with numbers in the place of big integers. */
+function withNumbers(value: unknown): unknown {
+  if (typeof value === 'bigint') return Number(value)
+  if (Array.isArray(value)) return value.map(withNumbers)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, withNumbers(one)]))
 }

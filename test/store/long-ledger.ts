@@ -4,7 +4,8 @@
  */
 import fs from 'node:fs'
 import { parseResource } from '../../src/core/resource.ts'
-import { loadSqlite, StatementCache } from '../../src/drivers/sqlite-driver.ts'
+import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
+import { StatementCache } from '../../src/store/sqlite/sqlite-state.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { HistoryIndex } from '../../src/store/sqlite/history-index.ts'

@@ -9,8 +9,9 @@
  * An index may point to an event that was pruned since, or, where two names share a hash, to one of another name: the
  * store reads the event and compares.
  */
-import type { SqliteRow, StatementCache } from '../../drivers/sqlite-driver.ts'
+import type { SqliteRow } from '../../drivers/sqlite-driver.ts'
 import { sequenceOf, type RowNames } from './sqlite-columns.ts'
+import type { StatementCache } from './sqlite-state.ts'
 
 export const RUN_EVENTS = 2_048
 const BUCKETS = 64

@@ -22,12 +22,7 @@ import {
 } from '../../core/lease.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
 import { domainName } from '../embedded-clock.ts'
-import {
-  StatementCache,
-  type SqliteDatabase,
-  type SqliteRow,
-  type SqliteStatement,
-} from '../../drivers/sqlite-driver.ts'
+import type { SqliteDatabase, SqliteRow, SqliteStatement } from '../../drivers/sqlite-driver.ts'
 import { HistoryIndex } from './history-index.ts'
 import {
   entryValues,
@@ -40,6 +35,7 @@ import {
   resourceOf,
   typeOf,
 } from './sqlite-columns.ts'
+import { StatementCache } from './sqlite-state.ts'
 import type { AccountChange, Delegation } from '../../core/delegation.ts'
 import type { Extent, Mode } from '../../core/resource.ts'
 import type { Tick } from '../../core/time.ts'

@@ -6,9 +6,9 @@ import type { Entry, LeaseId } from '../../core/lease.ts'
 import { ancestorsOf, isTree, type Reach } from '../../core/resource.ts'
 import type { Now } from '../../core/time.ts'
 import type { EntryQuery } from '../../store-port/store.ts'
-import { Where, type SqliteRow, type StatementCache } from '../../drivers/sqlite-driver.ts'
+import type { SqliteRow } from '../../drivers/sqlite-driver.ts'
 import { ENTRY_COLUMNS, entryOf, keyOf, pathOf } from './sqlite-columns.ts'
-import type { SqliteState } from './sqlite-state.ts'
+import { Where, type SqliteState, type StatementCache } from './sqlite-state.ts'
 
 const BY_ID = `SELECT ${ENTRY_COLUMNS} FROM live_leases WHERE id = ?`
 const LIVE_AT = `SELECT ${ENTRY_COLUMNS} FROM live_leases WHERE file_path = ? AND namespace = ?`

@@ -9,7 +9,7 @@ import type { Now, Tick } from '../../core/time.ts'
 import { parseReached, prunedError } from '../../store-port/position.ts'
 import type { EntryQuery, HistoryQuery, LedgerEntry } from '../../store-port/store.ts'
 import { matchesEntry, matchesEvent } from '../query-matching.ts'
-import type { SqliteRow, StatementCache } from '../../drivers/sqlite-driver.ts'
+import type { SqliteRow } from '../../drivers/sqlite-driver.ts'
 import { conditionOf, HistoryIndex, RUN_EVENTS } from './history-index.ts'
 import {
   EVENT_COLUMNS,
@@ -23,7 +23,7 @@ import {
   sequenceOf,
 } from './sqlite-columns.ts'
 import type { FoundRows, SqliteFinder } from './sqlite-finder.ts'
-import type { SqliteState } from './sqlite-state.ts'
+import type { SqliteState, StatementCache } from './sqlite-state.ts'
 
 const LAST_OF_LEASE = `SELECT ${EVENT_COLUMNS} FROM lease_history
   WHERE lease_number = ? AND lease_id = ? ORDER BY seq DESC LIMIT 1`

@@ -17,7 +17,6 @@ import type {
   StoreQuestions,
 } from '../../store-port/store.ts'
 import { nowOf } from '../embedded-clock.ts'
-import { StatementCache } from '../../drivers/sqlite-driver.ts'
 import {
   connect,
   readClock,
@@ -27,7 +26,7 @@ import {
 } from './sqlite-connection.ts'
 import { SqliteFinder } from './sqlite-finder.ts'
 import type { SqliteHistory } from './sqlite-history.ts'
-import { SqliteState } from './sqlite-state.ts'
+import { SqliteState, StatementCache } from './sqlite-state.ts'
 
 export class SqliteQuestions implements StoreQuestions {
   readonly description: StoreDescription

@@ -2,10 +2,10 @@
 import { REFUSALS_MAX } from '../../core/limits.ts'
 import type { RecordBody } from '../../core/record.ts'
 import { refusalOf, refusalRow, type CountedRefusal } from '../../core/refusal.ts'
-import { Where, type SqliteRow } from '../../drivers/sqlite-driver.ts'
+import type { SqliteRow } from '../../drivers/sqlite-driver.ts'
 import type { RefusalQuery } from '../../store-port/store.ts'
 import { pathOf, resourceOf } from './sqlite-columns.ts'
-import type { SqliteState } from './sqlite-state.ts'
+import { Where, type SqliteState } from './sqlite-state.ts'
 
 const COUNT = `INSERT INTO refusals
   (namespace, file_path, agent_id, reason, count, last_at, lease_id, detail)

@@ -1,6 +1,6 @@
 /**
  * The counters and clocks of one namespace, read at the start of a transaction and written at its end, and the
- * configuration, read again only when its revision moved.
+ * configuration, read again only when its revision moved; and the statements that all who read and write it share.
  */
 import {
   SETTING_KEYS,
@@ -10,7 +10,12 @@ import {
 } from '../../core/settings.ts'
 import type { PruneClock } from '../../core/retention.ts'
 import { advance, domainName, type ClockReading, type ClockState } from '../embedded-clock.ts'
-import type { SqliteRow, StatementCache } from '../../drivers/sqlite-driver.ts'
+import type {
+  SqliteDatabase,
+  SqliteRow,
+  SqliteStatement,
+  SqliteValue,
+} from '../../drivers/sqlite-driver.ts'
 import type { RowNames } from './sqlite-columns.ts'
 import { newerError, SCHEMA_VERSION } from './sqlite-schema.ts'
 
@@ -187,4 +192,49 @@ function settingOf(row: SqliteRow): readonly SettingRow[] {
   const isInitial = scope === 'global' && text === String(SETTING_TABLE[key].initial)
   if (isInitial && isUntouched) return []
   return [{ key, value: text, scope, resourceId: resourceId ?? null }]
+}
+
+const STATEMENTS_CACHED_MAX = 200
+
+/** Statements, prepared when they are first used. */
+export class StatementCache {
+  readonly #database: SqliteDatabase
+  readonly #statements = new Map<string, SqliteStatement>()
+
+  constructor(database: SqliteDatabase) {
+    this.#database = database
+  }
+
+  /** One that reads; its rows are arrays. */
+  get(sql: string): SqliteStatement {
+    return this.#statements.get(sql) ?? this.#add(sql, this.#database.prepare(sql).raw())
+  }
+
+  /** Carries out one that writes, and says how many rows it has changed. */
+  run(sql: string, ...values: readonly SqliteValue[]): number {
+    const statement = this.#statements.get(sql) ?? this.#add(sql, this.#database.prepare(sql))
+    return statement.run(...values).changes
+  }
+
+  #add(sql: string, statement: SqliteStatement): SqliteStatement {
+    if (this.#statements.size >= STATEMENTS_CACHED_MAX) this.#statements.clear()
+    this.#statements.set(sql, statement)
+    return statement
+  }
+}
+
+/** A condition in the making, with its values beside it: names reach SQL as data only. */
+export class Where {
+  sql: string
+  readonly values: SqliteValue[]
+
+  constructor(sql: string, values: SqliteValue[]) {
+    this.sql = sql
+    this.values = values
+  }
+
+  and(condition: string, ...values: readonly SqliteValue[]): void {
+    this.sql += ` AND ${condition}`
+    this.values.push(...values)
+  }
 }

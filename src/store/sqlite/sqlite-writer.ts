@@ -13,7 +13,7 @@ import {
 } from '../../core/retention.ts'
 import { SETTING_TABLE } from '../../core/settings.ts'
 import type { PrunePolicy, Pruned, SettingChange } from '../../store-port/store.ts'
-import type { SqliteRow, StatementCache } from '../../drivers/sqlite-driver.ts'
+import type { SqliteRow } from '../../drivers/sqlite-driver.ts'
 import {
   dueValues,
   entryValues,
@@ -34,7 +34,7 @@ import {
   wordOf,
 } from './sqlite-columns.ts'
 import type { SqliteHistory } from './sqlite-history.ts'
-import type { SqliteState } from './sqlite-state.ts'
+import type { SqliteState, StatementCache } from './sqlite-state.ts'
 
 const DELETE_ENTRY = 'DELETE FROM live_leases WHERE id = ?'
 const DELETE_EVENTS = 'DELETE FROM lease_history WHERE lease_number = ? AND lease_id = ?'
