@@ -29,8 +29,12 @@ export function firstPruneClock(atMs: number): PruneClock {
   return { readingMs: atMs, believedMs: atMs }
 }
 
-/** What to remember of a prune at `nowMs`. The batches of one prune have one reading, and move it once. */
-export function nextPruneClock(last: PruneClock, nowMs: number): PruneClock {
+/**
+ * What to remember of a prune at `nowMs`. The batches of one prune have one reading, and move it once. `last` is null where
+ * nothing is remembered.
+ */
+export function nextPruneClock(last: PruneClock | null, nowMs: number): PruneClock {
+  if (last === null) return firstPruneClock(nowMs)
   if (nowMs === last.readingMs) return last
   const believedMs = Math.max(last.believedMs, Math.min(nowMs, last.believedMs + PRUNE_STEP_MS))
   return { readingMs: nowMs, believedMs }

@@ -175,10 +175,7 @@ export class MemoryStore implements Store {
 
   async prune(policy: PrunePolicy): Promise<Pruned> {
     this.#refuseIfClosed()
-    this.#pruneClock = nextPruneClock(
-      this.#pruneClock ?? firstPruneClock(policy.nowMs),
-      policy.nowMs,
-    )
+    this.#pruneClock = nextPruneClock(this.#pruneClock, policy.nowMs)
     const cut = boundedCut(policy, this.#pruneClock)
     this.#refusals.removeBefore(cut.endedBeforeMs)
     const lastMs = new Map(this.#ledger.map(({ event }) => [event.leaseId, event.atMs]))

@@ -8,7 +8,6 @@ import { isLive } from '../../core/lease.ts'
 import { TTL_MS_MAX } from '../../core/limits.ts'
 import {
   boundedCut,
-  firstPruneClock,
   isSuperseded,
   mayBePruned,
   nextPruneClock,
@@ -50,7 +49,7 @@ interface Progress {
   readonly notBeforeMs: number
   /** The row to go on from; `-` for the first one. */
   readonly from: string
-  readonly clock: PruneClock
+  readonly clock: PruneClock | null
 }
 
 interface EventInQuestion {
@@ -73,7 +72,7 @@ export async function pruneNamespace(
 ): Promise<Pruned> {
   const total = { leases: 0, events: 0, more: false }
   for (const bucket of namespace.buckets) {
-    const last = await progressOf(namespace, bucket, policy.nowMs)
+    const last = await progressOf(namespace, bucket)
     const clock = nextPruneClock(last.clock, policy.nowMs)
     const cut = boundedCut(policy, clock)
     const pruning = { namespace, reader, bucket, cut }
@@ -94,14 +93,10 @@ export async function pruneNamespace(
   return total
 }
 
-async function progressOf(
-  namespace: RedisNamespace,
-  bucket: number,
-  nowMs: number,
-): Promise<Progress> {
+async function progressOf(namespace: RedisNamespace, bucket: number): Promise<Progress> {
   const key = namespace.keyOf(bucket, 'pruned')
   const text = (await namespace.calls.send(['GET', key], 'reads')) as string | null
-  if (text === null) return { notBeforeMs: 0, from: '-', clock: firstPruneClock(nowMs) }
+  if (text === null) return { notBeforeMs: 0, from: '-', clock: null }
   const [notBeforeMs, from = '-', readingMs, believedMs] = text.split(' ')
   const clock = { readingMs: Number(readingMs), believedMs: Number(believedMs) }
   return { notBeforeMs: Number(notBeforeMs), from, clock }

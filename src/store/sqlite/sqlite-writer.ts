@@ -5,7 +5,6 @@ import { recordedEvents, type Commit, type EntryChange } from '../../core/commit
 import { isLive, type Entry, type LeaseId } from '../../core/lease.ts'
 import {
   boundedCut,
-  firstPruneClock,
   isSuperseded,
   nextPruneClock,
   SUPERSEDED_TYPES,
@@ -137,8 +136,7 @@ export class SqliteWriter {
 
   /** History goes with its lease, so that what is left always folds. */
   prune({ batch, ...asked }: PrunePolicy): Pruned {
-    const last = this.#state.pruneClock ?? firstPruneClock(asked.nowMs)
-    this.#state.pruneClock = nextPruneClock(last, asked.nowMs)
+    this.#state.pruneClock = nextPruneClock(this.#state.pruneClock, asked.nowMs)
     const cut = boundedCut(asked, this.#state.pruneClock)
     const { leases, events } = this.#pruneLeases(cut, batch)
     const superseded = this.#pruneSuperseded(cut, batch)
