@@ -6,16 +6,17 @@
  * clock is named in the body.
  */
 import type { LeaseEventType } from '../../core/event.ts'
-import { endedAtMs, liveDeadline, type Entry, type EntryState } from '../../core/lease.ts'
+import { endedAtMs, type Entry, type EntryState } from '../../core/lease.ts'
 import {
   decodeEntry,
   decodeEvent,
   encodeEntry,
   encodeEvent,
+  type EntryRecord,
   type RecordBody,
   type RecordedEvent,
 } from '../../core/record.ts'
-import type { Extent, Resource } from '../../core/resource.ts'
+import type { Resource } from '../../core/resource.ts'
 import type { VersionedEntry } from '../optimistic/backend.ts'
 
 /** There is one clock, whatever server has the data, so there is one domain and it never changes. */
@@ -24,21 +25,13 @@ export const CLOCK_DOMAIN = 'postgres#1'
 /** What it says, in microseconds. */
 export const NOW_US = '(extract(epoch FROM clock_timestamp()) * 1000000)::bigint'
 
-export interface LiveRow {
-  readonly id: string
-  readonly resource: string
-  readonly holder: string
-  readonly session: string
-  readonly state: EntryState
-  readonly extent: Extent
-  /** Of a lease, or of the offer that a ticket has; 0 for none. */
-  readonly fence: number
+/** The key fields of a record have the names of their columns. */
+export interface LiveRow extends Omit<EntryRecord, 'liveUntil'> {
   readonly version: number
   readonly claim: number
   readonly live_until_us: number
   /** The wall time of the last renewal: renewals leave no trace in their realm. */
   readonly renewed_at: number | null
-  readonly body: RecordBody
 }
 
 /** The columns that are read. */
@@ -46,31 +39,17 @@ export const LIVE_COLUMNS =
   'id, resource, holder, session, state, extent, fence, version, claim, live_until_us, renewed_at, body'
 
 export function liveRow({ entry, version, claim }: VersionedEntry): LiveRow {
-  const live = liveDeadline(entry)
-  if (live === null) throw new Error(`entry ${entry.id} has ended, and is no part of what is live`)
-  const { fence, body } = encodeEntry(entry, CLOCK_DOMAIN, true)
-  return {
-    id: entry.id,
-    resource: entry.resource,
-    holder: entry.holder,
-    session: entry.session,
-    state: entry.state,
-    extent: entry.extent,
-    fence,
-    version,
-    claim,
-    live_until_us: live.us,
-    renewed_at: entry.kind === 'lease' ? entry.renewedAtMs : null,
-    body: live.domain === CLOCK_DOMAIN ? body : { ...body, clock: live.domain },
-  }
+  const { liveUntil, body, ...keys } = encodeEntry(entry, CLOCK_DOMAIN, true)
+  if (liveUntil === null)
+    throw new Error(`entry ${keys.id} has ended, and is no part of what is live`)
+  const renewed_at = entry.kind === 'lease' ? entry.renewedAtMs : null
+  const told = liveUntil.domain === CLOCK_DOMAIN ? body : { ...body, clock: liveUntil.domain }
+  return { ...keys, version, claim, live_until_us: liveUntil.us, renewed_at, body: told }
 }
 
-export function keptOf(row: LiveRow): VersionedEntry {
-  const { id, holder, session, state, extent, fence, version, claim } = row
+export function keptOf({ version, claim, live_until_us: us, ...row }: LiveRow): VersionedEntry {
   const { clock = CLOCK_DOMAIN, ...body } = row.body as RecordBody & { readonly clock?: string }
-  const liveUntil = { domain: clock, us: row.live_until_us }
-  const resource = row.resource as Resource
-  const record = { id, resource, holder, session, state, extent, fence, liveUntil, body }
+  const record = { ...row, liveUntil: { domain: clock, us }, body }
   return { entry: decodeEntry(record, CLOCK_DOMAIN, true), version, claim }
 }
 
