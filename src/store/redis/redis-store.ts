@@ -1,21 +1,54 @@
 /**
- * Opens a store on a Redis server, by URL or on a client that the caller has: `redis://` and `rediss://`, one server,
- * one behind Sentinel (pass a client), or a Cluster.
+ * Keeps the realms of one namespace on a Redis server, opened by URL or on a client that the caller has: `redis://` and
+ * `rediss://`, one server, one behind Sentinel (pass a client), or a Cluster. `RedisBackend` is what a store that decides before
+ * it asks needs of a server. A group of attempts is one call of one script, whose time is the server's own.
  */
-import { parseNamespace } from '../../core/resource.ts'
+import { parseNamespace, type Resource } from '../../core/resource.ts'
 import { report } from '../../runtime/diagnostics.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
-import type { Store, StoreDescription } from '../../store-port/store.ts'
-import type { Backend } from '../optimistic/backend.ts'
+import type {
+  Store,
+  StoreDescription,
+  SettingChange,
+  Unsubscribe,
+  WakeSignal,
+  RefusalQuery,
+} from '../../store-port/store.ts'
+import type { Backend, Attempt, Group, GroupReply, Reply } from '../optimistic/backend.ts'
 import { OptimisticStore } from '../optimistic/optimistic-store.ts'
-import { RedisBackend } from './redis-backend.ts'
 import {
   CALL_MS_DEFAULT,
   connectRedis,
   type RedisConnectOptions,
 } from '../../drivers/redis-connect.ts'
-import { pairsOf, RedisCalls } from '../../drivers/redis-driver.ts'
+import { pairsOf, RedisCalls, type RedisDriver } from '../../drivers/redis-driver.ts'
 import { RedisNamespace } from './redis-namespace.ts'
+import { invalid, isLeaseError } from '../../core/errors.ts'
+import type { ReadSet } from '../../core/realm.ts'
+import type { SettingRow } from '../../core/settings.ts'
+import type { Runtime } from '../../runtime/runtime.ts'
+import {
+  ChannelListener,
+  type ChannelEvents,
+  type ListeningConnection,
+} from '../optimistic/channel-listener.ts'
+import { groupArgument, groupReplyOf, settingField, settingRows } from './redis-attempt.ts'
+import { COMMIT_SCRIPT, VIEW_SCRIPT } from './redis-commit-script.ts'
+import { LEDGER_SESSION } from './redis-layout.ts'
+import { pruneNamespace } from './redis-pruner.ts'
+import { RedisReader } from './redis-reader.ts'
+import { CLOCK_DOMAIN } from './redis-records.ts'
+import {
+  CONFIGURE_SCRIPT,
+  COPY_SETTINGS_SCRIPT,
+  COUNT_REFUSALS_SCRIPT,
+  REFUSALS_SCRIPT,
+} from './redis-scripts.ts'
+import { withoutCommand } from '../../drivers/redis-errors.ts'
+import { REFUSALS_MAX } from '../../core/limits.ts'
+import type { RecordBody } from '../../core/record.ts'
+import { compareRefusals, refusalOf, refusalRow, type CountedRefusal } from '../../core/refusal.ts'
+import { matchesEvent, refusalsFor } from '../query-matching.ts'
 
 export interface RedisStoreOptions extends RedisConnectOptions {
   readonly namespace?: string
@@ -94,4 +127,323 @@ export async function evictionOf(calls: RedisCalls): Promise<string | null> {
     report('store/redis/eviction', error)
     return null
   }
+}
+
+interface RedisBackendOptions {
+  readonly namespace: RedisNamespace
+  readonly runtime: Runtime
+  readonly description: StoreDescription
+  readonly callMs: number
+  /** Frees what was opened for this backend. */
+  readonly close: () => void
+}
+
+class RedisBackend implements Backend {
+  readonly description: StoreDescription
+  readonly clockDomain: string = CLOCK_DOMAIN
+  readonly isQuick = true
+  readonly #options: RedisBackendOptions
+  readonly #namespace: RedisNamespace
+  readonly #reader: RedisReader
+  /** What this process is called in what it publishes. */
+  readonly #sender: string
+  readonly #listener: ChannelListener
+
+  constructor(options: RedisBackendOptions) {
+    const { namespace, runtime, callMs } = options
+    this.#options = options
+    this.#namespace = namespace
+    this.description = options.description
+    this.#reader = new RedisReader(namespace)
+    this.#sender = runtime.uuid()
+    const { driver } = namespace.calls
+    this.#listener = new ChannelListener({
+      ...{ runtime, callMs, source: 'store/redis/subscribe' },
+      connection: (events) => new SubscribedConnection(driver, events),
+    })
+  }
+
+  refuseApart(readSets: readonly ReadSet[]): void {
+    const [first, ...others] = readSets
+    if (first === undefined || this.#namespace.prefixes.length === 1) return
+    const bucket = this.#namespace.bucketOf(first.resource)
+    const apart = others.find(({ resource }) => this.#namespace.bucketOf(resource) !== bucket)
+    if (apart === undefined) return
+    const expected = `must be in one bucket with ${first.resource} (open the namespace with buckets: 1)`
+    throw invalid('resource', expected, apart.resource)
+  }
+
+  attempt({ settingsRevision, attempts }: Group): Promise<GroupReply> {
+    if (this.#namespace.prefixes.length === 1 || attempts.length === 0) {
+      return this.#attemptIn(0, settingsRevision, attempts)
+    }
+    return this.#attemptApart({ settingsRevision, attempts })
+  }
+
+  /**
+   * One call for each bucket, and one reply made of theirs. Buckets fare differently, because each may lie on another node: an
+   * attempt gets the reply of its own bucket, never that nothing was written because another bucket refused. Throws only
+   * when no bucket has answered, and then there is no clock either.
+   */
+  async #attemptApart({ settingsRevision, attempts }: Group): Promise<GroupReply> {
+    const byBucket = new Map<number, Attempt[]>()
+    for (const attempt of attempts) {
+      const bucket = this.#bucketOf(attempt)
+      const some = byBucket.get(bucket)
+      if (some === undefined) byBucket.set(bucket, [attempt])
+      else some.push(attempt)
+    }
+    const replies = new Map<Attempt, Reply>()
+    const answered: GroupReply[] = []
+    const errors: unknown[] = []
+    const call = async ([bucket, some]: readonly [number, readonly Attempt[]]): Promise<void> => {
+      try {
+        const reply = await this.#attemptIn(bucket, settingsRevision, some)
+        answered.push(reply)
+        some.forEach((attempt, index) => replies.set(attempt, replyTo(reply, index)))
+      } catch (error) {
+        errors.push(error)
+        for (const attempt of some) replies.set(attempt, { kind: 'failed', error })
+      }
+    }
+    await Promise.all([...byBucket].map(call))
+    if (answered.length === 0) throw mostDoubtful(errors)
+    const latest = answered.reduce((a, b) => (b.settingsRevision > a.settingsRevision ? b : a))
+    return {
+      ...latest,
+      nowUs: Math.min(...answered.map(({ nowUs }) => nowUs)),
+      replies: attempts.flatMap((attempt) => replies.get(attempt) ?? []),
+    }
+  }
+
+  async #attemptIn(
+    bucket: number,
+    settingsRevision: number,
+    attempts: readonly Attempt[],
+  ): Promise<GroupReply> {
+    const { channelOf, nowUs: clock } = this.#namespace
+    const facts = { clock, settingsRevision, sender: this.#sender, channelOf }
+    const args = [groupArgument(attempts, facts)]
+    const hasWrites = attempts.some(({ writes }) => writes.length > 0)
+    const script = hasWrites ? COMMIT_SCRIPT : VIEW_SCRIPT
+    const effect = hasWrites ? 'writes' : 'reads'
+    const answer = await this.#namespace.run(script, args, { bucket, effect })
+    return groupReplyOf(answer, attempts, this.description.url)
+  }
+
+  #bucketOf({ places }: Attempt): number {
+    const [first] = places
+    return first === undefined ? 0 : this.#namespace.bucketOf(first.readSet.resource)
+  }
+
+  readonly find: Backend['find'] = (query) => this.#reader.find(query)
+  readonly history: Backend['history'] = (query) => this.#reader.history(query)
+  readonly end: Backend['end'] = () => this.#reader.end()
+  readonly countRefusals: Backend['countRefusals'] = (all) => countRefusals(this.#namespace, all)
+  readonly refusals: Backend['refusals'] = (query) => findRefusals(this.#namespace, query)
+  readonly prune: Backend['prune'] = (policy) => {
+    return pruneNamespace(this.#namespace, this.#reader, policy)
+  }
+
+  async settings(): Promise<readonly SettingRow[]> {
+    return settingRows(await this.#settingPairs())
+  }
+
+  /** Of the first bucket, which says what holds. */
+  async #settingPairs(): Promise<readonly string[]> {
+    const key = this.#namespace.keyOf(0, 'settings')
+    return pairsOf(await this.#namespace.calls.send(['HGETALL', key], 'reads'))
+  }
+
+  /** The first bucket says what holds; the others have copies, because a script sees its own bucket only. */
+  async configure(change: SettingChange): Promise<void> {
+    const { value } = change
+    const field = settingField(change)
+    const args = [this.#namespace.clockText, field, ...(value === null ? [] : [value])]
+    await this.#namespace.run(CONFIGURE_SCRIPT, args, { bucket: 0, effect: 'writes' })
+    await this.copySettings()
+  }
+
+  /** Also makes good what a process left undone that ended between the first copy and the last. */
+  async copySettings(): Promise<void> {
+    const [, ...others] = this.#namespace.buckets
+    if (others.length === 0) return
+    const { revision } = await this.#namespace.stateOf(0)
+    const args = [revision, ...(await this.#settingPairs())]
+    await Promise.all(
+      others.map((bucket) => {
+        return this.#namespace.run(COPY_SETTINGS_SCRIPT, args, { bucket, effect: 'writes' })
+      }),
+    )
+  }
+
+  /** A message says who sent it and which lease it is about; what this process sent, its store has delivered already. */
+  subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
+    return this.#listener.listen(this.#namespace.channelOf(session), (message) => {
+      const [sender, leaseId] = message?.split(' ') ?? []
+      if (leaseId === undefined) listener({ leaseIds: null })
+      else if (sender !== this.#sender) listener({ leaseIds: [leaseId] })
+    })
+  }
+
+  follow(listener: () => void): Unsubscribe {
+    return this.#listener.listenSoon(this.#namespace.channelOf(LEDGER_SESSION), (message) => {
+      if (message?.split(' ')[0] !== this.#sender) listener()
+    })
+  }
+
+  async close(): Promise<void> {
+    await this.#listener.settled()
+    this.#namespace.calls.close()
+    this.#options.close()
+  }
+}
+
+function replyTo({ replies }: GroupReply, index: number): Reply {
+  const reply = replies[index]
+  if (reply === undefined) throw new Error('the server left an attempt without an answer')
+  return reply
+}
+
+/** One error for all: if any bucket may have written something, no caller is told that nothing was written. */
+function mostDoubtful(errors: readonly unknown[]): unknown {
+  return errors.find((error) => !isLeaseError(error) || error.effect !== 'none') ?? errors[0]
+}
+
+/** Hears what is published, on a connection of its own. */
+export class SubscribedConnection implements ListeningConnection {
+  readonly #source: RedisDriver
+  readonly #events: ChannelEvents
+  #driver: RedisDriver | null = null
+
+  constructor(source: RedisDriver, events: ChannelEvents) {
+    this.#source = source
+    this.#events = events
+  }
+
+  /** A connection that was lost the driver makes again by itself: it is waited for, until that has failed once. */
+  async open(): Promise<void> {
+    const driver = this.#driver ?? this.#duplicate()
+    if (driver.isReady && driver === this.#driver) return
+    const isNew = driver !== this.#driver
+    this.#driver = driver
+    const leave: (() => void)[] = []
+    try {
+      await new Promise<void>((resolve, reject) => {
+        leave.push(driver.onReady(resolve))
+        leave.push(driver.onClosed(() => reject(new Error('the connection was closed'))))
+        if (isNew) driver.connect().then(() => resolve(), reject)
+      })
+    } catch (error) {
+      throw withoutCommand(error)
+    } finally {
+      for (const one of leave) one()
+    }
+  }
+
+  #duplicate(): RedisDriver {
+    const driver = this.#source.duplicate()
+    driver.onMessage((channel, message) => this.#events.message(channel, message))
+    driver.onClosed(() => this.#events.lost(new Error('the connection was closed')))
+    return driver
+  }
+
+  async listen(channels: readonly string[]): Promise<void> {
+    try {
+      const driver = this.#driver
+      if (driver !== null) await Promise.all(channels.map((channel) => driver.subscribe(channel)))
+    } catch (error) {
+      throw withoutCommand(error)
+    }
+  }
+
+  /** A subscription that the server does not end costs messages without a subscriber. */
+  async unlisten(channel: string): Promise<void> {
+    const driver = this.#driver
+    try {
+      await driver?.unsubscribe(channel)
+    } catch (error) {
+      // A connection that is closed has no subscriptions.
+      if (driver === this.#driver) report('store/redis/unsubscribe', withoutCommand(error))
+    }
+  }
+
+  /** Some versions of the drivers throw when the connection was closed already; then there is nothing left to close. */
+  async close(): Promise<void> {
+    const driver = this.#driver
+    this.#driver = null
+    try {
+      driver?.disconnect()
+    } catch (error) {
+      if (!/closed/i.test(String(error))) report('store/redis/disconnect', withoutCommand(error))
+    }
+  }
+}
+
+/** Refusals are counted in the bucket of their resource. core/refusal.ts says what they are for. */
+const REFUSALS_PAGE = 1_000
+
+async function countRefusals(
+  namespace: RedisNamespace,
+  refusals: readonly CountedRefusal[],
+): Promise<void> {
+  const { buckets } = namespace
+  const most = String(Math.ceil(REFUSALS_MAX / buckets.length))
+  const countIn = async (bucket: number): Promise<void> => {
+    const some = refusals.filter(({ event }) => namespace.bucketOf(event.resource) === bucket)
+    if (some.length === 0) return
+    const args = [most, ...some.flatMap(wordsOf)]
+    await namespace.run(COUNT_REFUSALS_SCRIPT, args, { bucket, effect: 'writes' })
+  }
+  await Promise.all(buckets.map(countIn))
+}
+
+async function findRefusals(
+  namespace: RedisNamespace,
+  query: RefusalQuery,
+): Promise<readonly CountedRefusal[]> {
+  const buckets = namespace.bucketsFor(query)
+  const parts = await Promise.all(buckets.map((bucket) => findIn(namespace, bucket, query)))
+  return refusalsFor(parts.flat().toSorted(compareRefusals), query)
+}
+
+/** As many as are asked for, and all of the millisecond of the last: the server has them in another order. */
+async function findIn(
+  namespace: RedisNamespace,
+  bucket: number,
+  query: RefusalQuery,
+): Promise<readonly CountedRefusal[]> {
+  const { fromMs = '-inf', toMs = '+inf', newestFirst, limit } = query
+  const range =
+    newestFirst === true ? ['ZREVRANGEBYSCORE', toMs, fromMs] : ['ZRANGEBYSCORE', fromMs, toMs]
+  const found: CountedRefusal[] = []
+  for (let passed = 0; ; passed += REFUSALS_PAGE) {
+    const args = [...range, passed, REFUSALS_PAGE].map(String)
+    const words = await namespace.run(REFUSALS_SCRIPT, args, { bucket, effect: 'reads' })
+    const page = refusalsOf(words as readonly string[])
+    found.push(...page.filter(({ event }) => matchesEvent(event, query)))
+    const last = found[limit - 1]
+    const isWhole = last !== undefined && last.event.atMs !== page.at(-1)?.event.atMs
+    if (isWhole || page.length < REFUSALS_PAGE) return found
+  }
+}
+
+function wordsOf(counted: CountedRefusal): readonly string[] {
+  const { resource, holder, reason, count, lastAtMs, leaseId, detail } = refusalRow(counted)
+  const key = JSON.stringify([resource, holder, reason])
+  return [key, String(count), [lastAtMs, leaseId, JSON.stringify(detail)].join(' ')]
+}
+
+function refusalsOf(words: readonly string[]): readonly CountedRefusal[] {
+  const refusals: CountedRefusal[] = []
+  for (let at = 0; at < words.length; at += 2) refusals.push(refusalIn(words[at], words[at + 1]))
+  return refusals
+}
+
+function refusalIn(key = '', row = ''): CountedRefusal {
+  const [resource, holder, reason] = JSON.parse(key) as [Resource, string, string]
+  const [count, lastAtMs, leaseId = '', ...rest] = row.split(' ')
+  const detail = JSON.parse(rest.join(' ')) as RecordBody
+  const last = { lastAtMs: Number(lastAtMs), leaseId, detail }
+  return refusalOf({ resource, holder, reason, count: Number(count), ...last })
 }
