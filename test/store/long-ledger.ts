@@ -8,7 +8,7 @@ import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import { StatementCache } from '../../src/store/sqlite/sqlite-state.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
-import { HistoryIndex } from '../../src/store/sqlite/history-index.ts'
+import { HistoryIndex } from '../../src/store/sqlite/sqlite-history.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 
 export const BUSY = parseResource('work:busy')

@@ -8,7 +8,7 @@ import { fs } from '../../runtime/file-system.ts'
 import { isProcessAlive, ownProcessId, systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
-import { hostTicks, readTicks, type ClockReading } from '../embedded-clock.ts'
+import { hostTicks } from '../embedded-clock.ts'
 import {
   accessError,
   isBusy,
@@ -87,10 +87,6 @@ export async function connect(options: SqliteStoreOptions): Promise<SqliteConnec
       throw error
     }
   })
-}
-
-export function readClock({ ticks, domain }: SqliteConnection): ClockReading {
-  return readTicks(ticks, domain)
 }
 
 export type Patience = Pick<SqliteConnection, 'runtime' | 'busyMs' | 'url'>

@@ -23,7 +23,7 @@ import {
 import type { TickSource } from '../../runtime/tick-source.ts'
 import { domainName } from '../embedded-clock.ts'
 import type { SqliteDatabase, SqliteRow, SqliteStatement } from '../../drivers/sqlite-driver.ts'
-import { HistoryIndex } from './history-index.ts'
+import { HistoryIndex } from './sqlite-history.ts'
 import {
   entryValues,
   eventValues,

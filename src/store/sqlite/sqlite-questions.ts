@@ -19,14 +19,13 @@ import type {
 import { nowOf } from '../embedded-clock.ts'
 import {
   connect,
-  readClock,
   retryWhileBusy,
   type SqliteConnection,
   type SqliteStoreOptions,
 } from './sqlite-connection.ts'
 import { SqliteFinder } from './sqlite-finder.ts'
 import type { SqliteHistory } from './sqlite-history.ts'
-import { SqliteState, StatementCache } from './sqlite-state.ts'
+import { SqliteState } from './sqlite-state.ts'
 
 export class SqliteQuestions implements StoreQuestions {
   readonly description: StoreDescription
@@ -41,14 +40,14 @@ export class SqliteQuestions implements StoreQuestions {
   }
 
   constructor(connection: SqliteConnection) {
-    const { database, url, synchronous } = connection
+    const { url, synchronous } = connection
     this.#connection = connection
-    this.state = new SqliteState(new StatementCache(database), connection)
+    this.state = new SqliteState(connection)
     this.finder = new SqliteFinder(this.state)
     this.state.load()
     this.description = {
       url,
-      clock: `monotonic clock of this host, domain ${readClock(connection).base}`,
+      clock: `monotonic clock of this host, domain ${connection.domain}`,
       durability:
         synchronous === 'full'
           ? 'every answer is on disk (WAL, synchronous=FULL)'
@@ -59,7 +58,7 @@ export class SqliteQuestions implements StoreQuestions {
   async find(query: EntryQuery): Promise<Found> {
     const place = isOfLive(query) ? this.finder : await this.#loadLedger()
     return this.read(() => {
-      const now = nowOf(this.state.peek(readClock(this.#connection)))
+      const now = nowOf(this.state.peek())
       const { entries, next } = place.find(query, now)
       const more = entries.length > query.limit
       return { now, entries: entries.slice(0, query.limit), more, next }

@@ -9,7 +9,7 @@ import {
   type SettingRow,
 } from '../../core/settings.ts'
 import type { PruneClock } from '../../core/retention.ts'
-import { advance, domainName, type ClockReading, type ClockState } from '../embedded-clock.ts'
+import { advance, domainName, readTicks, type ClockState } from '../embedded-clock.ts'
 import type {
   SqliteDatabase,
   SqliteRow,
@@ -17,6 +17,7 @@ import type {
   SqliteValue,
 } from '../../drivers/sqlite-driver.ts'
 import type { RowNames } from './sqlite-columns.ts'
+import type { SqliteConnection } from './sqlite-connection.ts'
 import { newerError, SCHEMA_VERSION } from './sqlite-schema.ts'
 
 interface Domain {
@@ -42,7 +43,7 @@ const READ_SETTINGS = `SELECT config_key, config_value, scope, resource_id, upda
 export class SqliteState implements RowNames {
   readonly namespace: string
   namespaceNumber = 0
-  readonly #file: string
+  readonly #connection: SqliteConnection
   readonly statements: StatementCache
   readonly #domains = new Map<number, Domain>()
   /** Another object whenever one of them may differ. */
@@ -59,13 +60,10 @@ export class SqliteState implements RowNames {
   /** Whether this transaction is the first in a clock domain; that must be committed even if nothing else happens. */
   metDomain = false
 
-  constructor(
-    statements: StatementCache,
-    { namespace, path }: { readonly namespace: string; readonly path: string },
-  ) {
-    this.namespace = namespace
-    this.#file = path
-    this.statements = statements
+  constructor(connection: SqliteConnection) {
+    this.namespace = connection.namespace
+    this.#connection = connection
+    this.statements = new StatementCache(connection.database)
   }
 
   /**
@@ -74,7 +72,7 @@ export class SqliteState implements RowNames {
    */
   load(): void {
     const [version] = this.statements.get(READ_VERSION).get() as readonly [number]
-    if (version !== SCHEMA_VERSION) throw newerError(this.#file, version)
+    if (version !== SCHEMA_VERSION) throw newerError(this.#connection.path, version)
     const row = this.statements.get(READ_STATE).get(this.namespace) as readonly number[] | undefined
     if (row === undefined) throw new Error(`namespace ${this.namespace} has no counters`)
     const [lastFence = 0, lastSequence = 0, generation = 0, lastUs = 0, lastWallMs = 0] = row
@@ -108,9 +106,9 @@ export class SqliteState implements RowNames {
   }
 
   /** Moves the clock to the next decision; a domain met for the first time is written down with it. */
-  tick(reading: ClockReading): ClockState {
+  tick(): ClockState {
     const known = this.clock
-    const next = advance(known, reading)
+    const next = this.peek()
     if (next.generation !== known?.generation) {
       this.#meetDomain(next)
       this.metDomain = true
@@ -120,8 +118,9 @@ export class SqliteState implements RowNames {
   }
 
   /** The clock as it would be at this moment, for a look that changes nothing. */
-  peek(reading: ClockReading): ClockState {
-    return advance(this.clock, reading)
+  peek(): ClockState {
+    const { ticks, domain } = this.#connection
+    return advance(this.clock, readTicks(ticks, domain))
   }
 
   domainOf(generation: number): string {

@@ -34,7 +34,6 @@ import {
 import {
   backOffMs,
   connect,
-  readClock,
   type SqliteConnection,
   type SqliteStoreOptions,
 } from './sqlite-connection.ts'
@@ -119,7 +118,7 @@ export class SqliteStore implements Store {
 
   transact<Outcome>(readSets: readonly ReadSet[], decide: Decide<Outcome>): Promise<Outcome> {
     return this.#enqueue(() => {
-      const clock = this.#state.tick(readClock(this.#connection))
+      const clock = this.#state.tick()
       const now = nowOf(clock)
       const views = readSets.map((readSet) => this.#reader.view(readSet, now))
       const ruling = decide(views, now)
