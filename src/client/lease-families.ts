@@ -17,14 +17,14 @@ export class LeaseFamilies {
   readonly #derived = new Map<LeaseId, Set<LeaseHandle>>()
 
   add(handle: LeaseHandle): void {
-    for (const ancestor of delegationOf(handle.info).line) {
+    for (const ancestor of ancestorsOf(handle)) {
       const family = this.#derived.get(ancestor) ?? new Set()
       this.#derived.set(ancestor, family.add(handle))
     }
   }
 
   remove(handle: LeaseHandle): void {
-    for (const ancestor of delegationOf(handle.info).line) {
+    for (const ancestor of ancestorsOf(handle)) {
       const family = this.#derived.get(ancestor)
       family?.delete(handle)
       if (family?.size === 0) this.#derived.delete(ancestor)
@@ -123,6 +123,13 @@ export class GrantRegistry {
     throw refusalError({ kind: 'not_found', leaseId })
   }
 }
+
+/** Nothing for most leases, which are derived from none. */
+function ancestorsOf({ info }: LeaseHandle): readonly LeaseId[] {
+  return info.delegation?.line ?? NONE
+}
+
+const NONE: readonly LeaseId[] = []
 
 function endOf({ expiresAtMs }: LeaseInfo): number {
   return expiresAtMs ?? 0
