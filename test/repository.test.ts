@@ -255,7 +255,7 @@ const SHARED_NAMES: Readonly<Record<string, readonly string[]>> = {
   ],
   'not told apart yet': [
     ...['Asked', 'Fields', 'LedgerStanding', 'LiveIndex', 'Mark', 'Patience', 'Place', 'Route'],
-    ...['Sample', 'backOffMs', 'parseJson', 'pause', 'plural'],
+    ...['backOffMs', 'parseJson', 'pause', 'plural'],
   ],
 }
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { LeaseEvent } from '../../src/core/event.ts'
 import type { LeaseInfo } from '../../src/core/lease.ts'
 import { parseResource } from '../../src/core/resource.ts'
-import { folderRows } from '../../src/dashboard/state/folder-rows.ts'
+import { folderRows, LeaseRows } from '../../src/dashboard/state/lease-rows.ts'
 import { heldAt, holdsOf, lanesOf } from '../../src/dashboard/state/holds.ts'
 import {
   comparerOf,
@@ -11,7 +11,6 @@ import {
   SORT_KEYS,
   type LeaseFilter,
 } from '../../src/dashboard/state/lease-filter.ts'
-import { LeaseRows } from '../../src/dashboard/state/lease-rows.ts'
 import { LiveLeases } from '../../src/dashboard/state/live-leases.ts'
 import { fc } from '../fast-check.ts'
 import { placed, waitEdgesOf } from '../../src/dashboard/state/wait-edges.ts'

@@ -11,16 +11,23 @@
  */
 import { batch, signal, type ReadonlySignal, type Signal } from '@preact/signals'
 import type { LeaseInfo } from '../../core/lease.ts'
-import { after, every, isHidden, monotonicMs, onVisibility, pause, shown } from '../page-runtime.ts'
+import {
+  after,
+  every,
+  isHidden,
+  monotonicMs,
+  onVisibility,
+  pause,
+  shown,
+  wallMs,
+} from '../page-runtime.ts'
 import { SPAN_MS } from '../parts/durations.ts'
 import { readCaller, readLeases, readPage, readStreamed, type CallerInfo } from '../wire/answers.ts'
-import { readMessages } from '../wire/event-stream.ts'
 import { pathWith, ProblemError, ServerCalls, type Credentials } from '../wire/server-calls.ts'
 import { EventLog } from './event-log.ts'
 import { LiveLeases } from './live-leases.ts'
-import { StoreClock } from './store-clock.ts'
 
-export type Connection =
+type Connection =
   | { readonly kind: 'connecting' }
   | { readonly kind: 'live' }
   /** Null: no token was tried yet. */
@@ -277,4 +284,58 @@ export class LiveFeed {
 
 function messageOf(problem: unknown): string {
   return problem instanceof Error ? problem.message : String(problem)
+}
+
+/**
+ * The wall time of the store, by the last answer and the last event. Deadlines are the store's, so bars run by this clock; the
+ * browser's own may be minutes off.
+ */
+class StoreClock {
+  #aheadMs: number = wallMs() - monotonicMs()
+  #isHeard = false
+
+  nowMs(): number {
+    return monotonicMs() + this.#aheadMs
+  }
+
+  /** An answer that was under way for no more than `tookMs` said so. */
+  heard(nowMs: number, tookMs: number): void {
+    this.#aheadMs = nowMs + tookMs / 2 - monotonicMs()
+    this.#isHeard = true
+  }
+
+  /** An event happened at this time, so that the store's clock says at least that. */
+  heardEvent(atMs: number): void {
+    if (!this.#isHeard) this.heard(atMs, 0)
+    else this.#aheadMs = Math.max(this.#aheadMs, atMs - monotonicMs())
+  }
+}
+
+interface StreamMessage {
+  /** The last id that was sent, with this message or before it. */
+  readonly id: string | null
+  /** Empty for a message that says only up to where everything was seen. */
+  readonly data: string
+}
+
+/** Yields each message as it comes; ends with the response. `EventSource` cannot send a token. */
+async function* readMessages(response: Response): AsyncGenerator<StreamMessage> {
+  if (response.body === null) return
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
+  let rest = ''
+  let id: string | null = null
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) return
+    const blocks = `${rest}${value}`.split('\n\n')
+    rest = blocks.pop() ?? ''
+    for (const block of blocks) {
+      const data: string[] = []
+      for (const line of block.split('\n')) {
+        if (line.startsWith('id: ')) id = line.slice('id: '.length)
+        else if (line.startsWith('data: ')) data.push(line.slice('data: '.length))
+      }
+      yield { id, data: data.join('\n') }
+    }
+  }
 }

@@ -15,7 +15,8 @@ import {
   type FolderRow,
   type LeaseRow,
   type Row,
-} from '../state/folder-rows.ts'
+  LeaseRows,
+} from '../state/lease-rows.ts'
 import {
   SHOWN,
   SORT_KEYS,
@@ -24,7 +25,6 @@ import {
   type Shown,
   type SortKey,
 } from '../state/lease-filter.ts'
-import { LeaseRows } from '../state/lease-rows.ts'
 import type { LeaseCounts } from '../state/live-leases.ts'
 import { changeParams, linkToResource, route } from '../state/route.ts'
 import { HolderActions } from './acting.tsx'

@@ -1,6 +1,6 @@
 /** One resource: who holds it and why, who waits and for how long, what happened to it, and what was derived from it. */
 import type { ComponentChild, JSX } from 'preact'
-import { useMemo } from 'preact/hooks'
+import { useMemo, useRef, useEffect } from 'preact/hooks'
 import { eventWord } from '../../core/event.ts'
 import { holderMetadata, type LeaseInfo } from '../../core/lease.ts'
 import { useFeed } from '../feed-context.ts'
@@ -10,15 +10,15 @@ import { HolderLink, ResourceLink } from '../parts/names.tsx'
 import { Since, TimeLeft } from '../parts/time-left.tsx'
 import { TimelineChart } from '../parts/timeline-chart.tsx'
 import { clockText, countText, momentText, spanText, visibleName } from '../parts/words.ts'
-import { estimatedWaitMs, usualHoldMs } from '../state/estimate.ts'
 import { readHistory, type History } from '../state/history.ts'
 import { holdsOf, lanesOf, markOfEvent, type Hold } from '../state/holds.ts'
 import { route } from '../state/route.ts'
 import { useAsked, type Asked } from '../state/use-asked.ts'
-import { useVersionOf } from '../state/use-version-of.ts'
 import { readInspection, type InspectedResource, type LedgerRow } from '../wire/answers.ts'
 import { pathWith } from '../wire/server-calls.ts'
 import { LeaseActions } from './acting.tsx'
+import { every } from '../page-runtime.ts'
+import { useSignal } from '@preact/signals'
 
 const EVENTS_SHOWN = 40
 
@@ -309,7 +309,7 @@ function ResourceTimeline({ holds }: { holds: readonly Hold[] }): JSX.Element {
   return <TimelineChart lanes={lanes} by="holder" window={{ fromMs: first, toMs }} nowMs={nowMs} />
 }
 
-export function EventTable({ rows }: { rows: readonly LedgerRow[] }): JSX.Element {
+function EventTable({ rows }: { rows: readonly LedgerRow[] }): JSX.Element {
   return (
     <table class="events">
       <tbody>
@@ -332,4 +332,54 @@ export function EventTable({ rows }: { rows: readonly LedgerRow[] }): JSX.Elemen
       </tbody>
     </table>
   )
+}
+
+/** The middle one of the spans for which it was held and that have ended; null: none has. */
+function usualHoldMs(holds: readonly Hold[]): number | null {
+  const spans = holds
+    .flatMap(({ grantedAtMs, endedAtMs }) => {
+      return grantedAtMs === null || endedAtMs === null ? [] : [endedAtMs - grantedAtMs]
+    })
+    .toSorted((one, other) => one - other)
+  return spans[Math.floor(spans.length / 2)] ?? null
+}
+
+interface Queue {
+  readonly leases: readonly LeaseInfo[]
+  /** Its place; 0 is the head. */
+  readonly place: number
+  readonly usualMs: number
+  readonly nowMs: number
+}
+
+/** If each holder keeps it for as long as is usual: what is left of the present holds, then one hold for each waiter in front. */
+function estimatedWaitMs({ leases, place, usualMs, nowMs }: Queue): number {
+  const lefts = leases.map(({ grantedAtMs }) => {
+    return Math.max(0, usualMs - (nowMs - (grantedAtMs ?? nowMs)))
+  })
+  return Math.max(0, ...lefts) + place * usualMs
+}
+
+const LOOK_AGAIN_MS = 5_000
+
+/** A number that grows whenever an event may have changed what is to be said of a resource. */
+function useVersionOf(resource: string): number {
+  const feed = useFeed()
+  const looks = useSignal(0)
+  const seen = useRef({ position: '', count: 0 })
+  useEffect(() => every(LOOK_AGAIN_MS, () => (looks.value += 1)), [])
+  void feed.version.value
+  const { rows } = feed.log
+  const last = rows.at(-1)?.position ?? ''
+  if (last !== seen.current.position) {
+    const from = rows.findIndex(({ position }) => position === seen.current.position)
+    const isTouched = rows.slice(from + 1).some(({ event }) => touches(event.resource, resource))
+    seen.current = { position: last, count: seen.current.count + (isTouched ? 1 : 0) }
+  }
+  return seen.current.count + looks.value
+}
+
+/** The same, or one above the other. */
+function touches(one: string, other: string): boolean {
+  return one === other || one.startsWith(`${other}/`) || other.startsWith(`${one}/`)
 }
