@@ -5,8 +5,8 @@ import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import { LedgerFeed } from './ledger-feed.ts'
 import { LiveIndex } from './live-index.ts'
-import { measuredApi, type Observe } from './measured-api.ts'
 import { ServerWaits, type ServerWaitsOptions } from './server-waits.ts'
+import { CALL_NAMES } from '../service/traced-api.ts'
 
 export interface ServedStore {
   readonly namespace: string
@@ -18,7 +18,7 @@ export interface ServedStore {
   readonly loaded: () => Promise<void>
 }
 
-export interface ServedStoreOptions {
+interface ServedStoreOptions {
   readonly open: (namespace: string) => Promise<LeaseApi>
   readonly runtime: Runtime
   readonly observe: Observe
@@ -94,4 +94,33 @@ export class ServedStores {
     onOpen(store)
     return store
   }
+}
+
+type AnyCall = (...args: readonly unknown[]) => unknown
+
+/** `answer` is undefined where the call failed. */
+type Observe = (call: string, seconds: number, answer: unknown) => void
+
+/** A `LeaseApi` that says how long each of its calls took, and what came of it. */
+function measuredApi(
+  api: LeaseApi,
+  runtime: Pick<Runtime, 'monotonicMs'>,
+  observe: Observe,
+): LeaseApi {
+  const measure = (name: string, call: () => unknown): unknown => {
+    const startMs = runtime.monotonicMs()
+    const result = call()
+    if (!(result instanceof Promise)) return result
+    const tell = (answer: unknown): void => {
+      observe(name, (runtime.monotonicMs() - startMs) / 1_000, answer)
+    }
+    // No fault: whoever made the call hears it.
+    result.then(tell, () => tell(undefined))
+    return result
+  }
+  const measured = CALL_NAMES.filter((name) => api[name] !== undefined).map((name) => {
+    const call = (api[name] as AnyCall).bind(api)
+    return [name, (...args: readonly unknown[]) => measure(name, () => call(...args))]
+  })
+  return { store: api.store, ...Object.fromEntries(measured) } as LeaseApi
 }
