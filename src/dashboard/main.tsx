@@ -2,11 +2,6 @@
 import { render, type JSX } from 'preact'
 import { FeedProvider, useFeed } from './feed-context.ts'
 import { LiveFeed } from './state/live-feed.ts'
-import { storedCredentials, storeCredentials } from './state/session.ts'
-import './style/page.css'
-import './style/now.css'
-import './style/chart.css'
-import './style/views.css'
 import { useEffect } from 'preact/hooks'
 import { linkTo, route, VIEWS, type ViewName } from './state/route.ts'
 import { visibleName } from './parts/words.ts'
@@ -20,6 +15,29 @@ import { TimelineView } from './views/timeline-view.tsx'
 import { WaitsView } from './views/waits-view.tsx'
 import { WorkflowView } from './views/workflow-view.tsx'
 import { useSignal } from '@preact/signals'
+import './style/page.css'
+import './style/now.css'
+import './style/chart.css'
+import './style/views.css'
+import type { Credentials } from './wire/server-calls.ts'
+
+/** What the page knows for as long as its tab is open, and no longer. */
+const TOKEN = 'tenure.token'
+const NAMESPACE = 'tenure.namespace'
+
+function storedCredentials(): Credentials {
+  return { token: sessionStorage.getItem(TOKEN), namespace: sessionStorage.getItem(NAMESPACE) }
+}
+
+function storeCredentials({ token, namespace }: Credentials): void {
+  store(TOKEN, token)
+  store(NAMESPACE, namespace)
+}
+
+function store(name: string, value: string | null): void {
+  if (value === null) sessionStorage.removeItem(name)
+  else sessionStorage.setItem(name, value)
+}
 
 const TITLES: Readonly<Record<ViewName, string>> = {
   now: 'Now',
