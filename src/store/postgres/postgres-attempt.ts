@@ -241,7 +241,7 @@ function placeRow(place: Place, attempt: Attempt, lowestFence: number | null): o
   return row
 }
 
-/** Which claims the server compares, and in which way; see `ARE_OTHER_CLAIMS`. */
+/** Which claims the server compares, and in which way; see `CLAIMS_DIFFER`. */
 function dependency(place: Place): object {
   const { claims, behind, isKeepAlive, readSet } = place
   if (claims === null) return { depends_on: 'entry' }

@@ -96,7 +96,7 @@ BEGIN
     ORDER BY e.seq + 0 LIMIT p_limit;
 END $$;`
 
-/** What a place of an attempt says; see \`PlaceRow\` in postgres-attempt.ts. */
+/** What a place of an attempt says; see `placeRow` in postgres-attempt.ts. */
 const PLACE = `p(attempt integer, realm text, resource text, id uuid, own integer, depends_on text,
       claims text, holder text, above text[], stem text, request uuid, has_prior boolean,
       epoch bigint, from_us bigint, before_us bigint, wall_ms bigint, lowest_fence bigint,
