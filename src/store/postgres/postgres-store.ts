@@ -1,22 +1,86 @@
 /**
- * Opens a store on PostgreSQL: from a URL, with a pool of its own, or on a pool that the program already has.
+ * Keeps realms in PostgreSQL, for any number of processes on any number of machines; opened from a URL, with a pool of its own,
+ * or on a pool that the program already has. What a process has in flight is one call of one function, one round trip, committed
+ * by itself; see postgres-functions.ts for what it does.
+ *
+ * The clock is the server's `clock_timestamp()`, read after everything is locked.
  */
-import { invalid } from '../../core/errors.ts'
+import { invalid, closedError } from '../../core/errors.ts'
 import { parseNamespace } from '../../core/resource.ts'
 import { requireText } from '../../core/text.ts'
-import type { Runtime } from '../../runtime/runtime.ts'
+import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
-import type { Store } from '../../store-port/store.ts'
+import type {
+  Store,
+  EntryQuery,
+  HistoryQuery,
+  LedgerEntry,
+  Position,
+  Pruned,
+  PrunePolicy,
+  RefusalQuery,
+  SettingChange,
+  StoreDescription,
+  Unsubscribe,
+  WakeSignal,
+} from '../../store-port/store.ts'
 import { OptimisticStore } from '../optimistic/optimistic-store.ts'
-import { PostgresBackend, listenerOn } from './postgres-backend.ts'
 import {
   loadPostgres,
   PostgresCaller,
   requirePool,
   type PostgresConnection,
   type PostgresPool,
+  type PostgresRow,
+  type Statement,
+  type LoneClient,
 } from '../../drivers/postgres-driver.ts'
 import { isCurrent, migrate, numberOf } from './postgres-schema.ts'
+import type { Entry } from '../../core/lease.ts'
+import type { CountedRefusal } from '../../core/refusal.ts'
+import { boundedCut, firstPruneClock, nextPruneClock } from '../../core/retention.ts'
+import type { SettingRow } from '../../core/settings.ts'
+import { RepeatedFault, reportTo } from '../../runtime/diagnostics.ts'
+import { parsePosition, parseReached, prunedError } from '../../store-port/position.ts'
+import { matchesEntry } from '../query-matching.ts'
+import {
+  ChannelListener,
+  type ChannelEvents,
+  type ListeningConnection,
+} from '../optimistic/channel-listener.ts'
+import type { Backend, FoundEntries, Group, GroupReply, Reply } from '../optimistic/backend.ts'
+import { attemptStatement, channelOf, independentGroups, repliesOf } from './postgres-attempt.ts'
+import {
+  CLOCK_DOMAIN,
+  endedEntry,
+  keptOf,
+  recordedOf,
+  type EventRow,
+  type LiveRow,
+} from './postgres-columns.ts'
+import { NAMESPACE_GONE } from './postgres-functions.ts'
+import { isTransient, stateOf } from '../../drivers/postgres-errors.ts'
+import {
+  CALL_PRUNE,
+  READ_PRUNE_CLOCK,
+  READ_PRUNED_UP_TO,
+  WRITE_PRUNE_CLOCK,
+} from './postgres-prune-functions.ts'
+import {
+  cursorOf,
+  findStatement,
+  historyStatement,
+  LEDGER_END,
+  LEDGER_LAST,
+  stretchesOf,
+} from './postgres-reader.ts'
+import {
+  countStatement,
+  MAKE_ROOM,
+  countedIn,
+  refusalsStatement,
+  REMOVE_OLD,
+} from './postgres-refusals.ts'
 
 export interface PostgresStoreOptions {
   /** `postgres://user:password@host:port/database`; either this or a pool. */
@@ -144,4 +208,420 @@ export function readPostgresUrl(text: unknown): { readonly href: string; readonl
   url.password = ''
   url.search = ''
   return { href, shown: url.href }
+}
+
+interface PostgresBackendOptions {
+  readonly caller: PostgresCaller
+  readonly listener: ChannelListener
+  readonly runtime: Runtime
+  readonly url: string
+  readonly namespace: string
+  /** The number of the namespace. */
+  readonly number: number
+  /** A clock that stands in for the server's, in microseconds, for tests. */
+  readonly nowUs?: () => number
+  /** Frees what was opened for this store alone. */
+  readonly end: () => Promise<void>
+}
+
+const SETTINGS = `SELECT to_jsonb(c) FROM tenure.config AS c WHERE namespace = $1::integer
+  ORDER BY number`
+
+/** A transient error means that two calls met; met so often, something else is the matter. */
+const TRIES_MAX = 10
+
+/** While a process follows the ledger, appenders notify it; the mark that says so is renewed in time. */
+const WATCH_MARK_MS = 30_000
+/** Followers look by themselves, in case a notification was lost or came before what it told of could be read. */
+const FOLLOW_POLL_MS = 250
+const FOLLOW_POLL_ALONE_MS = 50
+const FOLLOW_RETRY_MS_MAX = 5_000
+
+export class PostgresBackend implements Backend {
+  readonly description: StoreDescription
+  readonly clockDomain: string = CLOCK_DOMAIN
+  readonly isQuick = false
+  readonly #options: PostgresBackendOptions
+  /** Of the namespace; another one after a restore of the database. */
+  #number: number
+  readonly #followers = new Set<() => void>()
+  readonly #following: RepeatedFault
+  #unfollow: Unsubscribe | null = null
+  #followTimer: Timer | null = null
+  #followedEnd: Position | null = null
+  #markedMs = -Infinity
+  /** The last realm that a prune has looked at; empty: it begins with the first. */
+  #walkedTo = ''
+  #closed = false
+
+  constructor(options: PostgresBackendOptions) {
+    this.#options = options
+    this.#following = new RepeatedFault('store/postgres/follow', options.runtime)
+    this.#number = options.number
+    this.description = {
+      url: options.url,
+      clock: `clock_timestamp() of the PostgreSQL server`,
+      durability: 'what the server promises (synchronous_commit, replication)',
+    }
+  }
+
+  async attempt(group: Group): Promise<GroupReply> {
+    const reply = await this.#attemptBy((make) => {
+      return this.#retrying(() => this.#options.caller.call(make()))
+    }, group)
+    if (reply.settingsRevision === group.settingsRevision) return reply
+    return { ...reply, settings: await this.settings() }
+  }
+
+  /** The functions lock the rows of the realms that they look at, whether or not they find what was expected there. */
+  async holding<Result>(work: (attempt: Backend['attempt']) => Promise<Result>): Promise<Result> {
+    return this.#retrying(() => {
+      return this.#options.caller.transaction((send) => {
+        return work((group) => this.#attemptBy((make) => send(make()), group))
+      })
+    })
+  }
+
+  async #attemptBy(
+    call: (make: () => Statement) => Promise<readonly PostgresRow[]>,
+    { attempts, settingsRevision: revision }: Group,
+  ): Promise<GroupReply> {
+    const { namespace } = this.#options
+    const groups = attempts.length === 0 ? [[]] : independentGroups(attempts)
+    const replies: Reply[] = []
+    let [nowUs, settingsRevision]: readonly (string | null | undefined)[] = []
+    for (const group of groups) {
+      const [row = []] = await call(() => {
+        const context = { number: this.#number, namespace, revision, nowUs: this.#nowUs() }
+        return attemptStatement(group, context)
+      })
+      ;[nowUs, settingsRevision] = row
+      replies.push(...repliesOf(group, { answers: row[2] ?? null, told: row[3] ?? null }))
+    }
+    return {
+      nowUs: Number(nowUs),
+      settingsRevision: Number(settingsRevision),
+      settings: null,
+      replies,
+    }
+  }
+
+  async find(query: EntryQuery): Promise<FoundEntries> {
+    const context = { namespace: this.#number, nowUs: this.#nowUs() }
+    const rows = await this.#call(findStatement(query, context))
+    const nowUs = Number(rows[0]?.[0])
+    const found = rows.filter((row) => row[1] != null || row[2] != null)
+    const tick = { domain: this.clockDomain, us: nowUs }
+    const matching = found
+      .map(entryIn)
+      .filter((entry) => query.ids === undefined || matchesEntry(entry, query, tick))
+    const more = matching.length > query.limit
+    const last = more && query.ids === undefined ? found[query.limit - 1] : undefined
+    const next = last === undefined ? null : cursorOf(query, last)
+    return { nowUs, entries: matching.slice(0, query.limit), more, next }
+  }
+
+  async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
+    const end = Number(await this.end())
+    const { after } = query
+    if (after !== undefined && parsePosition(after) > end) {
+      const [row] = await this.#call(LEDGER_LAST)
+      parseReached(after, Number(row?.[0]))
+    }
+    const found: LedgerEntry[] = []
+    for (const stretch of stretchesOf(query, end)) {
+      const limit = query.limit - found.length
+      if (limit === 0) break
+      const context = { namespace: this.#number, stretch }
+      for (const [position, json] of await this.#call(
+        historyStatement({ ...query, limit }, context),
+      )) {
+        const { event } = recordedOf(JSON.parse(json ?? '') as EventRow)
+        found.push({ position: position ?? '', event })
+      }
+    }
+    if (query.unbroken === true && after !== undefined) await this.#requireUnpruned(after)
+    return found
+  }
+
+  /** Asked after the page was read: what was pruned before is known by then. */
+  async #requireUnpruned(after: Position): Promise<void> {
+    const values = [String(this.#number)]
+    const [row] = await this.#call({ text: READ_PRUNED_UP_TO, values, writes: false })
+    const prunedUpTo = row?.[0] ?? '0'
+    if (parsePosition(after) < Number(prunedUpTo)) throw prunedError(after, prunedUpTo)
+  }
+
+  async end(): Promise<Position> {
+    const [row] = await this.#call(LEDGER_END)
+    return row?.[0] ?? '0'
+  }
+
+  async countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
+    await this.#call(countStatement(refusals, this.#number))
+    await this.#call({ text: MAKE_ROOM, values: [String(this.#number)], writes: true })
+  }
+
+  async refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
+    return (await this.#call(refusalsStatement(query, this.#number))).map(countedIn)
+  }
+
+  async settings(): Promise<readonly SettingRow[]> {
+    const values = [String(this.#number)]
+    const statement = { text: SETTINGS, values, name: 'tenure_settings_v9' }
+    const rows = await this.#call({ ...statement, writes: false })
+    return rows.map(([json]) => settingOf(JSON.parse(json ?? '') as SettingJson))
+  }
+
+  async configure({ key, value, scope, resourceId }: SettingChange): Promise<void> {
+    const slot = [String(this.#number), key, scope, resourceId ?? '']
+    if (value === null) {
+      const text = `DELETE FROM tenure.config WHERE namespace = $1::integer AND key = $2
+        AND scope = $3 AND resource_id = $4`
+      await this.#call({ text, values: slot, writes: true })
+      return
+    }
+    const text = `INSERT INTO tenure.config (namespace, key, scope, resource_id, value)
+      VALUES ($1::integer, $2, $3, $4, $5)
+      ON CONFLICT (namespace, key, scope, resource_id)
+      DO UPDATE SET value = excluded.value, updated_at = clock_timestamp()`
+    await this.#call({ text, values: [...slot, value], writes: true })
+  }
+
+  async prune({ batch, ...asked }: PrunePolicy): Promise<Pruned> {
+    const number = String(this.#number)
+    const [last] = await this.#call({ text: READ_PRUNE_CLOCK, values: [number], writes: false })
+    const [readingMs, believedMs] = last ?? []
+    const known =
+      readingMs == null
+        ? firstPruneClock(asked.nowMs)
+        : { readingMs: Number(readingMs), believedMs: Number(believedMs) }
+    const clock = nextPruneClock(known, asked.nowMs)
+    if (clock !== known) {
+      const values = [number, String(clock.readingMs), String(clock.believedMs)]
+      await this.#call({ text: WRITE_PRUNE_CLOCK, values, writes: true })
+    }
+    const { endedBeforeMs, nowMs } = boundedCut(asked, clock)
+    const old = [number, String(endedBeforeMs)]
+    await this.#call({ text: REMOVE_OLD, values: old, writes: true })
+    const values = [number, ...[endedBeforeMs, nowMs, batch].map(String), this.#walkedTo]
+    const statement = { text: CALL_PRUNE, values, writes: true }
+    const [row = []] = await this.#call(statement)
+    this.#walkedTo = row[3] ?? ''
+    return { leases: Number(row[0]), events: Number(row[1]), more: row[2] === 't' }
+  }
+
+  async subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
+    this.#refuseIfClosed()
+    const channel = channelOf(session, this.#options.namespace)
+    return this.#options.listener.listen(channel, (payload) => {
+      listener({ leaseIds: payload === null ? null : [payload] })
+    })
+  }
+
+  follow(listener: () => void): Unsubscribe {
+    const first = this.#followers.size === 0
+    this.#followers.add(listener)
+    if (first) this.#startFollowing()
+    return () => {
+      this.#followers.delete(listener)
+      if (this.#followers.size === 0) this.#stopFollowing()
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    this.#followers.clear()
+    this.#stopFollowing()
+    await this.#options.listener.settled()
+    await this.#options.end()
+  }
+
+  #startFollowing(): void {
+    const channel = `tenure_ledger_${this.#number}`
+    this.#followedEnd = null
+    this.#scheduleLook(0)
+    this.#unfollow = this.#options.listener.listenSoon(channel, () => this.#callFollowers())
+  }
+
+  #stopFollowing(): void {
+    this.#followTimer?.cancel()
+    this.#followTimer = null
+    this.#unfollow?.()
+    this.#unfollow = null
+    this.#markedMs = -Infinity
+  }
+
+  #callFollowers(): void {
+    for (const follower of this.#followers) follower()
+  }
+
+  #scheduleLook(delayMs: number): void {
+    const { runtime } = this.#options
+    const look = async (): Promise<void> => {
+      let nextMs = this.#options.listener.isUp ? FOLLOW_POLL_MS : FOLLOW_POLL_ALONE_MS
+      try {
+        await this.#look()
+        this.#following.succeeded()
+      } catch (error) {
+        if (this.#followers.size === 0) return
+        this.#following.failed(error)
+        const { count } = this.#following
+        nextMs = Math.min(FOLLOW_RETRY_MS_MAX, FOLLOW_POLL_MS * 2 ** Math.min(count, 10))
+      }
+      if (this.#followers.size > 0) this.#scheduleLook(nextMs)
+    }
+    this.#followTimer?.cancel()
+    this.#followTimer = runtime.setTimer(delayMs, () => void look(), { keepAlive: false })
+  }
+
+  async #look(): Promise<void> {
+    const nowMs = this.#options.runtime.monotonicMs()
+    if (nowMs - this.#markedMs > WATCH_MARK_MS / 3) {
+      await this.#markWatched()
+      this.#markedMs = nowMs
+    }
+    const end = await this.end()
+    const moved = end !== this.#followedEnd
+    this.#followedEnd = end
+    if (moved) this.#callFollowers()
+  }
+
+  async #markWatched(): Promise<void> {
+    const nowUs = this.#nowUs()
+    await this.#call({
+      text: `UPDATE tenure.namespaces SET watched_until_us = $2::bigint
+          + coalesce($3::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+        WHERE number = $1::integer`,
+      values: [
+        String(this.#number),
+        String(WATCH_MARK_MS * 1_000),
+        nowUs === null ? null : String(nowUs),
+      ],
+      writes: false,
+    })
+  }
+
+  #nowUs(): number | null {
+    return this.#options.nowUs?.() ?? null
+  }
+
+  #call(statement: Statement): Promise<readonly PostgresRow[]> {
+    return this.#retrying(() => this.#options.caller.call(statement))
+  }
+
+  async #retrying<Result>(call: () => Promise<Result>): Promise<Result> {
+    this.#refuseIfClosed()
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await call()
+      } catch (error) {
+        if (tries === TRIES_MAX) throw error
+        if (stateOf(error) === NAMESPACE_GONE) await this.#findNamespace()
+        else if (!isTransient(error)) throw error
+      }
+    }
+  }
+
+  /** The database was restored to a time before the namespace was made: it is made again, under another number. */
+  async #findNamespace(): Promise<void> {
+    const { caller, namespace } = this.#options
+    this.#number = await caller.during((connection) => numberOf(connection, namespace))
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#closed) throw closedError()
+  }
+}
+
+/** The entry in a row of an answer to `findStatement`. */
+function entryIn([, , , live, ended]: PostgresRow): Entry {
+  if (live != null) return keptOf(JSON.parse(live) as LiveRow).entry
+  return endedEntry(JSON.parse(ended ?? '') as EventRow)
+}
+
+interface SettingJson {
+  readonly key: SettingRow['key']
+  readonly value: string
+  readonly scope: SettingRow['scope']
+  readonly resource_id: string
+}
+
+function settingOf({ key, value, scope, resource_id }: SettingJson): SettingRow {
+  return { key, value, scope, resourceId: resource_id === '' ? null : resource_id }
+}
+
+interface PostgresListenerOptions {
+  readonly caller: PostgresCaller
+  readonly runtime: Runtime
+  readonly callMs: number
+}
+
+const listeners = new WeakMap<PostgresPool, ChannelListener>()
+
+/** The options are those of the first store on the pool. */
+function listenerOn(pool: PostgresPool, options: PostgresListenerOptions): ChannelListener {
+  const { caller, runtime, callMs } = options
+  const listener =
+    listeners.get(pool) ??
+    new ChannelListener({
+      ...{ runtime, callMs, source: 'store/postgres/listen' },
+      connection: (events) => new NotifiedConnection(caller, events),
+    })
+  listeners.set(pool, listener)
+  return listener
+}
+
+/**
+ * Hears NOTIFY on a connection beside the pool, one for all stores on it: so the program may end its pool before its
+ * stores, and every connection of the pool is there for calls.
+ */
+class NotifiedConnection implements ListeningConnection {
+  readonly #caller: PostgresCaller
+  readonly #events: ChannelEvents
+  #client: LoneClient | null = null
+
+  constructor(caller: PostgresCaller, events: ChannelEvents) {
+    this.#caller = caller
+    this.#events = events
+  }
+
+  async open(): Promise<void> {
+    void this.close().catch(reportTo('store/postgres/listen'))
+    const client = await this.#caller.connectBeside()
+    this.#client = client
+    client.on('notification', ({ channel, payload }) => {
+      if (client === this.#client) this.#events.message(channel, payload ?? '')
+    })
+    client.on('error', (error) => {
+      // One that is being closed may still complain.
+      if (client === this.#client) this.#events.lost(error)
+    })
+    // Subscribers are served as long as something else keeps the process alive: a wait does, a held lease does not.
+    client.unref?.()
+  }
+
+  listen(channels: readonly string[]): Promise<unknown> {
+    return this.#ask(channels.map((channel) => `LISTEN ${channel}`).join('; '))
+  }
+
+  unlisten(channel: string): Promise<unknown> {
+    return this.#ask(`UNLISTEN ${channel}`)
+  }
+
+  ping(): Promise<unknown> {
+    return this.#ask('SELECT 1')
+  }
+
+  async close(): Promise<void> {
+    const client = this.#client
+    this.#client = null
+    await client?.end()
+  }
+
+  /** Channel names are made by us of letters and digits only; LISTEN takes no values. */
+  async #ask(text: string): Promise<void> {
+    if (this.#client !== null) await this.#caller.ask(this.#client, text)
+  }
 }

@@ -2,8 +2,10 @@
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Lease } from '../../../src/core/lease.ts'
-import type { PostgresBackend } from '../../../src/store/postgres/postgres-backend.ts'
-import { openPostgresBackend } from '../../../src/store/postgres/postgres-store.ts'
+import {
+  type PostgresBackend,
+  openPostgresBackend,
+} from '../../../src/store/postgres/postgres-store.ts'
 import type { Attempt, VersionedEntry, Reply } from '../../../src/store/optimistic/backend.ts'
 import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
 import { advanceOf, grantOf, leaseOf, releaseOf, renewalOf } from './hand-made.ts'

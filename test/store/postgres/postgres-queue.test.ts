@@ -1,8 +1,10 @@
 /** What the server does where many wait: steps alone, signs of life, and views that tell only what has changed. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Lease } from '../../../src/core/lease.ts'
-import type { PostgresBackend } from '../../../src/store/postgres/postgres-backend.ts'
-import { openPostgresBackend } from '../../../src/store/postgres/postgres-store.ts'
+import {
+  type PostgresBackend,
+  openPostgresBackend,
+} from '../../../src/store/postgres/postgres-store.ts'
 import type {
   Attempt,
   VersionedEntry,
