@@ -347,6 +347,7 @@ describe('a call that hangs while the server is well', () => {
     const released = api.release(ownLease(wish(1)))
     await runtime.advance(1_000)
     expect(await released).toMatchObject({ kind: 'released' })
+    expect(runtime.pendingTimers).toBe(0)
   })
 
   it('leaves the way free for other leases, however many such calls there are', async () => {

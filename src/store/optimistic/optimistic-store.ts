@@ -250,7 +250,7 @@ export class OptimisticStore implements Store {
 
   /** What is in flight when the time is over ends with its connection; what was not sent yet never is. */
   async #close(): Promise<void> {
-    this.#overdueTimer?.cancel()
+    this.#stopAwaiting()
     if (this.#unfinished > 0) {
       const drained = new Promise<void>((resolve) => (this.#drained = resolve))
       await endsWithin(this.#runtime, CLOSE_WITHIN_MS, drained)
@@ -285,6 +285,7 @@ export class OptimisticStore implements Store {
       void this.#send(requests)
     }
     if (this.#queue.length + this.#again.length > 0) this.#awaitOverdue()
+    else this.#stopAwaiting()
   }
 
   #callOf(requests: readonly PendingRequest[]): Call {
@@ -313,6 +314,11 @@ export class OptimisticStore implements Store {
       this.#sendGroups()
     }
     this.#overdueTimer = this.#runtime.setTimer(Math.max(1, leftMs), look, { keepAlive: false })
+  }
+
+  #stopAwaiting(): void {
+    this.#overdueTimer?.cancel()
+    this.#overdueTimer = null
   }
 
   /** Those that must be tried again, and of the others all that depend on no earlier one. */
