@@ -171,8 +171,9 @@ function nextTerm(life: LeaseLife, timed: TimedEvent, trueUs: TrueUs): Term | nu
   }
   if (event.type === 'lease.adopted') {
     const { deadline } = event
-    const term = { ...granted(before.ttlMs), deadline }
-    return before.isAsked ? sooner(before, term) : term
+    const term = granted(before.ttlMs)
+    const adopted = { ...term, deadline, keptUs: Math.max(before.keptUs, term.keptUs) }
+    return before.isAsked ? sooner(before, adopted) : adopted
   }
   if (event.type === 'lease.revoking') {
     const { deadline } = event

@@ -120,11 +120,14 @@ interface Adopter {
   readonly requestId: string | null
 }
 
-/** A lease whose end was asked for keeps that end, whichever holder has it now. */
+/**
+ * A lease whose end was asked for keeps that end, whichever holder has it now. No other ends sooner than it did: the
+ * transfer may have allowed for a longer way than this, and a lease derived since must not outlive its parent.
+ */
 export function adopt(draft: Draft, lease: Lease, { session, requestId }: Adopter): Lease {
   const { now } = draft
   const { renewals } = lease
-  const requestedUs = deadlineAfter(now, lease.ttlMs).us
+  const requestedUs = Math.max(deadlineAfter(now, lease.ttlMs).us, lease.deadline.us)
   const ceilingUs = lease.revoking === null ? lease.holdUntilUs : lease.deadline.us
   const us = Math.min(requestedUs, ceilingUs ?? requestedUs)
   const facts = { before: 'active', after: 'active', renewals, requestId } as const

@@ -131,6 +131,12 @@ describe('a transfer to whoever is next', () => {
 })
 
 describe('an adoption', () => {
+  it('ends no sooner than what was transferred, or a lease derived from that would outlive it', () => {
+    const slow = { ...given, deadline: tickAt(TTL_MS + 700, { us: 900 }) }
+    const { entries } = decide(view([slow]), adopt(), nowAt(700, { toleranceUs: 250 }))
+    expect(entries.get(id(6))).toMatchObject({ deadline: slow.deadline })
+  })
+
   it('takes the lease over under its session, with its id and fence, and the ttl runs anew', () => {
     const { outcome, entries } = decide(view([given]), adopt(), nowAt(700))
     expect(outcome).toMatchObject({ kind: 'granted', repeated: false })
