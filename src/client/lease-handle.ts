@@ -77,8 +77,6 @@ export interface HandleClient extends UpgradeContext {
   readonly renewalFault: RepeatedFault
   /** Whether leases renew themselves for no longer than the store's `max_hold_seconds`. */
   readonly limitsHold: boolean
-  /** The client was closed and waits for nothing any more. */
-  readonly hasEnded: boolean
   /** As the store says now; `Infinity`: no limit. */
   readMaxHoldMs(resource: Resource): Promise<number>
   /** Takes over the release of a lease that is over for its holder; until it has ended, no answer brings the lease back. */

@@ -50,6 +50,8 @@ export interface RequestContext {
   readonly runtime: Runtime
   readonly clock: HolderClock
   readonly session: string
+  /** The client was closed and waits for nothing any more. */
+  readonly hasEnded: boolean
   /** Gives back, in the background, a lease that no caller is to have. */
   discard(lease: UnheldLease): void
 }
@@ -317,7 +319,9 @@ export class LeaseRequests {
   }
 
   #retry<Answer>(send: () => Promise<Answer>): Promise<Answer> {
-    return retry({ runtime: this.#context.runtime, withinMs: WITHIN_MS }, async () => send())
+    const { runtime } = this.#context
+    const limits = { runtime, withinMs: WITHIN_MS, stopIf: () => this.#context.hasEnded }
+    return retry(limits, async () => send())
   }
 
   #refusal(refusal: Refusal): LeaseError {

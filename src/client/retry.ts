@@ -55,6 +55,7 @@ async function sendAgain<Answer>(
     if (error.effect === 'unknown') doubt = error
     const pauseMs = Math.min(PAUSE_MS_MAX, FIRST_PAUSE_MS * 2 ** (tries - 1))
     if (tries === triesMax || passedMs() + pauseMs >= withinMs) throw error
+    if (stopIf?.() === true) throw error
     await pause(runtime, pauseMs, { keepAlive })
     if (stopIf?.() === true) throw error
     keepAlive = passedMs() < keepAliveMs

@@ -318,6 +318,23 @@ describe('closing', () => {
     expect(world.runtime.pendingTimers).toBe(0)
   })
 
+  it('leaves nothing that would be sent again when a call fails after it', async () => {
+    const world = newWorld()
+    const { tenure, faults } = newClient(world, 'alice')
+    const lease = await tenure.acquire(RESOURCE, { autoRenew: false })
+    let fail = (): void => undefined
+    faults.when('spend', (send) => {
+      return new Promise((_, reject) => (fail = () => void loseAnswer(send, []).catch(reject)))
+    })
+    const spending = lease.spend({ tokens: 1 }).catch((error: unknown) => error)
+    await tenure.close()
+    fail()
+    await world.runtime.settle()
+    expect(await spending).toMatchObject({ code: 'STORE_OUTCOME_UNKNOWN', effect: 'unknown' })
+    expect(world.runtime.pendingTimers).toBe(0)
+    expect(faults.count('spend')).toBe(1)
+  })
+
   it('ends within four seconds, whatever hangs', async () => {
     const world = newWorld()
     const { tenure, faults } = newClient(world, 'alice')
