@@ -171,8 +171,9 @@ function shownRows(caller: Caller, rows: readonly Named[]): readonly Named[] {
   })
 }
 
-/** A lease, or an event of the ledger. */
-function isShown(caller: Caller, { resource, event }: Named): boolean {
-  const named = resource ?? (event as Named | undefined)?.['resource']
+/** A lease, an event of the ledger, or a row of the configuration. */
+function isShown(caller: Caller, { resource, event, scope, resourceId }: Named): boolean {
+  const configured = scope === 'resource' ? resourceId : undefined
+  const named = resource ?? (event as Named | undefined)?.['resource'] ?? configured
   return typeof named !== 'string' || maySee(caller, named)
 }

@@ -195,9 +195,10 @@ async function pollFleet({ caller, pollFleet: read }: Call, prefix: string): Pro
   }
 }
 
-async function settings({ store }: Call, request: Fields): Promise<object> {
+async function settings({ caller, store }: Call, request: Fields): Promise<object> {
   const inForce = (await callApi(store.api, 'settings', request)) as object
-  return { settings: inForce, overrides: await callApi(store.api, 'settingRows', {}) }
+  const overrides = shownAnswer(caller, await callApi(store.api, 'settingRows', {}))
+  return { settings: inForce, overrides }
 }
 
 async function configure(call: Call, request: Fields): Promise<object> {

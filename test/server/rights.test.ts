@@ -300,4 +300,24 @@ describe('a holder', () => {
     await server.ask(`POST /v1/leases/${held[1]}/revoke`, { token: root, body: {} })
     await first
   })
+
+  it('is told of no configuration of resources that it may not see', async () => {
+    const server = await serving({ withTokens: true })
+    const root = server.token({ name: 'boss', role: 'operator' })
+    const token = server.token({ name: 'ci', role: 'reader', resources: ['work:'] })
+    for (const resourceId of ['secret:plan', 'work:1']) {
+      const body = { key: 'max_renewals', value: '3', scope: 'resource', resourceId }
+      expect((await server.ask('PATCH /v1/config', { token: root, body })).status).toBe(200)
+    }
+    type Row = { readonly resourceId: string | null }
+    const alone = await server.ask<{ overrides: Row[] }>('GET /v1/config', { token })
+    const calls = [{ call: 'settingRows', request: {} }]
+    const batch = await server.ask<{ answers: [{ answer: Row[] }] }>('POST /v1/batch', {
+      ...{ token, body: { calls } },
+    })
+    for (const rows of [alone.body.overrides, batch.body.answers[0].answer]) {
+      const named = rows.flatMap(({ resourceId }) => resourceId ?? [])
+      expect(named).toEqual(['work:1'])
+    }
+  })
 })
