@@ -1,6 +1,9 @@
 /** `tenure wait`: waits for others, takes nothing. */
 import { once } from 'node:events'
-import { describe, expect, it } from 'vitest'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { serving } from '../server/serving.ts'
 import { workshop } from './tenure-process.ts'
 
 describe('tenure wait', () => {
@@ -69,4 +72,40 @@ describe('tenure wait', () => {
     expect(code).toBe(143)
     expect(stderr).toBe('waiting for work:W-1, which ada holds\n')
   })
+
+  it('hears of a release between its look and the moment when it follows the events', async () => {
+    const shop = workshop()
+    const server = await serving()
+    const held = { resource: 'work:W-1', holder: 'ada', ttlMs: 3_600_000 }
+    const { body } = await server.ask<{ lease: { id: string } }>('POST /v1/leases', { body: held })
+    let look = (): void => undefined
+    const looked = new Promise<void>((resolve) => (look = resolve))
+    const url = await heldBack(server.url, '/v1/events', looked)
+    const waiting = shop.start(['wait', 'work:W-1', '--store', url, '--holder', 'bob'])
+    if (waiting.process.stderr === null) throw new Error('it has no stderr')
+    await once(waiting.process.stderr, 'data')
+    await server.ask(`POST /v1/leases/${body.lease.id}/release`, { body: { holder: 'ada' } })
+    look()
+    expect(await waiting.ended).toMatchObject({ code: 0, stdout: 'work:W-1 is free\n' })
+  })
 })
+
+/** Passes requests on to a server; those for one path only when `until` has come. */
+async function heldBack(target: string, path: string, until: Promise<void>): Promise<string> {
+  const proxy = http.createServer((request, response) => {
+    const { method, headers, url = '' } = request
+    const passOn = (): void => {
+      const passed = http.request(`${target}${url}`, { method, headers }, (answer) => {
+        response.writeHead(answer.statusCode ?? 500, answer.headers)
+        answer.pipe(response)
+      })
+      request.pipe(passed)
+      response.once('close', () => passed.destroy())
+    }
+    if (url.startsWith(path)) void until.then(passOn)
+    else passOn()
+  })
+  onTestFinished(() => void proxy.close())
+  await new Promise<void>((resolve) => void proxy.listen(0, '127.0.0.1', resolve))
+  return `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
+}

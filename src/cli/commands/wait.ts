@@ -132,13 +132,18 @@ function endedWithin(ending: Promise<void>, withinMs: number): Promise<void> {
   })
 }
 
-/** What may free a resource of a kind, followed from the first call of `next` on. */
+/**
+ * What may free a resource of a kind, followed from the first call of `next` on. A look that was made before the watch stood
+ * may have missed an ending, so that it stands counts as one.
+ */
 class Endings {
   readonly #api: LeaseApi
   readonly #kind: string
   readonly #closing = new AbortController()
   #events: AsyncIterator<unknown> | null = null
-  #next: Promise<void> | null = null
+  #event: Promise<void> | null = null
+  /** Null once a caller has heard of it. */
+  #stands: Promise<void> | null = null
 
   constructor(api: LeaseApi, kind: string, signal: AbortSignal) {
     this.#api = api
@@ -148,22 +153,37 @@ class Endings {
 
   /** Resolves with the next one. One that fails is asked for anew by the next call. */
   next(): Promise<void> {
-    const filter = { kinds: [this.#kind], types: ENDINGS }
-    const { signal } = this.#closing
-    this.#events ??= this.#api.watch(filter, { signal })[Symbol.asyncIterator]()
-    this.#next ??= this.#events.next().then(
+    this.#events ??= this.#watch()
+    this.#event ??= this.#events.next().then(
       () => {
-        this.#next = null
+        this.#event = null
       },
       (error: unknown) => {
-        this.#next = null
+        this.#event = null
         this.#events = null
         throw error
       },
     )
+    const stands = this.#stands?.then(() => {
+      this.#stands = null
+    })
+    const next = stands === undefined ? this.#event : Promise.race([this.#event, stands])
     // No fault: the caller hears it where it waits for the ending.
-    this.#next.catch(() => undefined)
-    return this.#next
+    next.catch(() => undefined)
+    return next
+  }
+
+  #watch(): AsyncIterator<unknown> {
+    let onPosition = (): void => undefined
+    this.#stands = new Promise((resolve) => (onPosition = resolve))
+    const filter = { kinds: [this.#kind], types: ENDINGS }
+    const observer = {
+      onAway: () => undefined,
+      onBack: () => undefined,
+      onPosition: () => onPosition(),
+    }
+    const { signal } = this.#closing
+    return this.#api.watch(filter, { signal, observer })[Symbol.asyncIterator]()
   }
 
   close(): void {
