@@ -28,7 +28,7 @@ export async function authorise(call: Call, name: RequestName, request: Fields):
   requireRole(caller, role)
   if (role === 'holder') requireHolders(caller, request)
   for (const resource of resourcesOf(request)) requireResource(caller, resource)
-  requireWithinLimits(caller, request as { ttlMs?: number; priority?: number })
+  requireWithinLimits(caller, request)
   if (caller.resources.length > 0) await requireVisibleLeases(call, request)
   if (NEW_ENTRIES.has(name)) await requireQuota(call, request)
 }

@@ -105,15 +105,19 @@ function coversResource(prefix: string, resource: string): boolean {
   return resource.startsWith(isWhole ? prefix : `${prefix}/`)
 }
 
-interface Asked {
-  readonly ttlMs?: number | undefined
-  readonly priority?: number | undefined
+interface LimitedFields {
+  readonly ttlMs?: number
+  readonly lockDelayMs?: number
+  readonly priority?: number
 }
 
-export function requireWithinLimits(caller: Caller, { ttlMs, priority = 0 }: Asked): void {
+/** A lock delay keeps others out as a TTL does, and nobody can end it. */
+export function requireWithinLimits(caller: Caller, request: LimitedFields): void {
   const { maxTtlMs, maxPriority } = caller
-  if (maxTtlMs !== null && ttlMs !== undefined && ttlMs > maxTtlMs) {
-    throw exceeded(caller, 'ttlMs', { limit: maxTtlMs, got: ttlMs })
+  const { priority = 0 } = request
+  for (const field of ['ttlMs', 'lockDelayMs'] as const) {
+    const got = request[field] ?? 0
+    if (maxTtlMs !== null && got > maxTtlMs) throw exceeded(caller, field, { limit: maxTtlMs, got })
   }
   if (maxPriority !== null && priority > maxPriority) {
     throw exceeded(caller, 'priority', { limit: maxPriority, got: priority })

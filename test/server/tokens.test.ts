@@ -187,6 +187,10 @@ describe('a running server', () => {
       status: 403,
       body: { detail: 'ttlMs must be at most 60000 for ci, got 60001' },
     })
+    expect(await post({ resource: 'work:1', lockDelayMs: 60_001 })).toMatchObject({
+      status: 403,
+      body: { detail: 'lockDelayMs must be at most 60000 for ci, got 60001' },
+    })
     expect(await post({ resource: 'work:1', priority: 1 })).toMatchObject({ status: 403 })
     const granted = await post({ resource: 'work:1' })
     expect(granted).toMatchObject({ status: 201, body: { lease: { ttlMs: 60_000 } } })

@@ -68,7 +68,7 @@ export const tokens: CliCommand = defineCommand({
     ),
     'max-ttl': durationOption(
       { field: 'max-ttl', minMs: TTL_MS_MIN, maxMs: TTL_MS_MAX },
-      'of create: the longest TTL that it may ask for',
+      'of create: the longest TTL, and the longest lock delay, that it may ask for',
     ),
     'max-requests': integerOption(
       { field: 'max-requests', min: 1, max: COUNT_MAX },
