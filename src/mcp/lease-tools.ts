@@ -165,20 +165,36 @@ async function wait(
   const { tickets: ids, waitMs = shapes.TOOL_WAIT_MS_MAX } = asked
   const holder = await callerOf(host, asked)
   const tickets = await Promise.all(ids.map((id) => host.api.get({ id })))
-  const members = tickets.map((ticket, index) => {
+  const named = tickets.map((ticket, index) => {
     if (ticket !== null) return ticket
     throw invalid('tickets', 'must be those of a request that waits', ids[index])
   })
-  const [first] = members
-  if (first === undefined || members.some(({ state }) => state === 'failed')) {
+  const [first] = named
+  if (first === undefined || named.some(({ state }) => state === 'failed')) {
     return { granted: false, next: 'The place was lost. Call lease_acquire again.' }
   }
+  const members = [...named, ...(await othersOf(host, named))]
   const { ttlMs, maxHoldMs, reason, metadata } = first
   const group: Group = {
     ...{ group: first.group ?? first.id, members: members.map(memberOf), holder },
     ...{ ttlMs, reason, metadata, ...(maxHoldMs === null ? {} : { maxHoldMs }) },
   }
   return obtain(host, group, { connection, waitMs })
+}
+
+/** What was asked for together is had together, or not at all, however few of the tickets are named. */
+async function othersOf(
+  { api }: LeaseHost,
+  named: readonly LeaseInfo[],
+): Promise<readonly LeaseInfo[]> {
+  const [first] = named
+  if (first === undefined || first.group === null) return []
+  const { group, holder } = first
+  const others: LeaseInfo[] = []
+  for await (const page of listAll(api, { holder, state: 'pending' })) {
+    others.push(...page.filter((one) => one.group === group))
+  }
+  return others.filter(({ id }) => !named.some((one) => one.id === id))
 }
 
 function memberOf({ id, resource, extent, mode }: LeaseInfo): Group['members'][number] {

@@ -65,6 +65,19 @@ it('waits for several together, and takes all of them or none', async () => {
   expect(granted.leases.map(({ id }) => id)).toEqual(queued.tickets)
 })
 
+it('goes on waiting for several together, however few of their tickets are named', async () => {
+  const { url } = await serving()
+  const client = await httpClient(KIND, url)
+  const one = await ask(client, 'lease_acquire', { resources: ['work:b'], holder: 'ann' })
+  const both = { resources: ['work:a', 'work:b'], waitMs: 20, holder: 'ben' }
+  const { tickets } = await ask(client, 'lease_acquire', both)
+  await call(client, 'lease_release', { leases: [one.leases[0]?.id], holder: 'ann' })
+  const named = { tickets: tickets.slice(1), waitMs: 1_000, holder: 'ben' }
+  const granted = await ask(client, 'lease_wait', named)
+  expect(granted).toMatchObject({ granted: true })
+  expect(granted.leases.map(({ id }) => id).toSorted()).toEqual(tickets.toSorted())
+})
+
 it('finds the deadlock of two that wait for what the other has', async () => {
   const { url } = await serving()
   const client = await httpClient(KIND, url)
