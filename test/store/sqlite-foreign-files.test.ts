@@ -229,3 +229,27 @@ describe('a file that an older release made', () => {
     expect(fs.readFileSync(file).toString('latin1', 68, 72)).toBe('Tenu')
   })
 })
+
+it('a file with two names is opened under neither, until one is taken away', async () => {
+  const url = `sqlite:${file}`
+  const first = await openTenure(url, { holder: 'ann' })
+  onTestFinished(() => first.close())
+  await first.acquire('work:1')
+  const second = path.join(directory, 'second.db')
+  fs.linkSync(file, second)
+  const before = fs.readdirSync(directory)
+  for (const opening of [
+    () => openTenure(`sqlite:${second}`, { holder: 'ben' }),
+    () => openQuestions(`sqlite:${second}`),
+    () => openQuestions(url),
+  ]) {
+    const error = await refusal(opening())
+    expect(error.code).toBe('STORE_UNAVAILABLE')
+    expect(error.message).toContain('the file has 2 names')
+  }
+  expect(fs.readdirSync(directory)).toEqual(before)
+  fs.rmSync(second)
+  const ben = await openTenure(url, { holder: 'ben' })
+  onTestFinished(() => ben.close())
+  expect(await ben.tryAcquire('work:1')).toMatchObject({ kind: 'held' })
+})

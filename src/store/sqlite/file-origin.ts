@@ -7,7 +7,7 @@
  * id is written before a new database gets its WAL, so that the file itself has it from the first commit on. Its
  * `user_version` is the version of the tables.
  */
-import type { LeaseError } from '../../core/errors.ts'
+import { LeaseError } from '../../core/errors.ts'
 import { accessError, type SqliteDatabase } from '../../drivers/sqlite-driver.ts'
 import { fs, ifThere } from '../../runtime/file-system.ts'
 import {
@@ -44,17 +44,29 @@ export const SEED_LEASE_COLUMNS: readonly string[] = [
   ...['status', 'renewal_count', 'max_renewals', 'updated_at'],
 ]
 
-/** Throws `STORE_SCHEMA` for what Tenure did not make; an empty file, or none, is Tenure's to make. */
+/**
+ * Throws `STORE_SCHEMA` for what Tenure did not make; an empty file, or none, is Tenure's to make. `STORE_UNAVAILABLE` for a file
+ * with several names: SQLite finds the log of a database by its name, so that processes that use different ones do not see each
+ * other's leases, and in the end damage the file.
+ */
 export function refuseForeignFile(file: string): void {
   const status = ifThere(() => fs.statSync(file))
   // What is no file at all is for the driver to refuse.
-  if (status === null || !status.isFile() || status.size === 0) return
+  if (status === null || !status.isFile()) return
+  if (status.nlink > 1) throw manyNames(file, status.nlink)
+  if (status.size === 0) return
   const handle = openToRead(file)
   try {
     refuseUnlessOurs(file, handle)
   } finally {
     fs.closeSync(handle)
   }
+}
+
+function manyNames(file: string, names: number): LeaseError {
+  const store = `sqlite:${file}`
+  const message = `${store} cannot be used: the file has ${names} names (hard links), and must have one`
+  return new LeaseError('STORE_UNAVAILABLE', message, { details: { store } })
 }
 
 function openToRead(file: string): number {

@@ -29,7 +29,8 @@ const HEADER_BYTES = 100
 /** Whether the header of a file has our mark, and the present version of the tables. */
 export function isPlainlyOurs(file: string): boolean {
   try {
-    if (!fs.statSync(file).isFile()) return false
+    const status = fs.statSync(file)
+    if (!status.isFile() || status.nlink > 1) return false
     const handle = fs.openSync(file, 'r')
     try {
       const header = Buffer.alloc(HEADER_BYTES)
