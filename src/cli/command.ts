@@ -1,4 +1,6 @@
 /** What a command is: its shape, its examples, and what it does. */
+import { invalid } from '../core/errors.ts'
+import { hasCode } from '../runtime/file-system.ts'
 import {
   flag,
   parseArguments,
@@ -87,7 +89,7 @@ export function defineCommand<Table extends OptionTable>(
 /** The table that was parsed with is the common one and the command's own, so that both views of it are right. */
 function callOf<Table extends OptionTable>(parsed: Arguments<OptionTable>): CliCall<Table> {
   const common = parsed.options as OptionValues<CommonTable>
-  const cwd = process.cwd()
+  const cwd = workingDirectory()
   // What it says was looked at before there was a command that could refuse it.
   fromEnv(process.env, 'TENURE_DEBUG')
   return {
@@ -97,5 +99,15 @@ function callOf<Table extends OptionTable>(parsed: Arguments<OptionTable>): CliC
     identity: identify(common, cwd, process.env),
     printer: new Printer({ json: common.json === true }),
     cwd,
+  }
+}
+
+/** A worktree can be removed under a shell that stands in it; what paths mean there, and which store, nobody knows. */
+function workingDirectory(): string {
+  try {
+    return process.cwd()
+  } catch (error) {
+    if (!hasCode(error, 'ENOENT')) throw error
+    throw invalid('working directory', 'must be one that still exists', process.env['PWD'])
   }
 }

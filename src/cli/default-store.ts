@@ -6,7 +6,7 @@
  */
 import os from 'node:os'
 import path from 'node:path'
-import { pathError } from '../core/errors.ts'
+import { invalid, pathError } from '../core/errors.ts'
 import { fs, ifThere } from '../runtime/file-system.ts'
 
 export type Env = Readonly<Record<string, string | undefined>>
@@ -78,5 +78,8 @@ function look<Result>(file: string, read: (file: string) => Result): Result | nu
 export function stateDirectory(env: Env): string {
   const state = env['XDG_STATE_HOME']
   if (state && path.isAbsolute(state)) return path.join(state, 'tenure')
-  return path.join(os.homedir(), '.local', 'state', 'tenure')
+  const home = os.homedir()
+  // A store beside every directory that a command is called from would be no store that others share.
+  if (!path.isAbsolute(home)) throw invalid('HOME', 'must be an absolute path', home)
+  return path.join(home, '.local', 'state', 'tenure')
 }

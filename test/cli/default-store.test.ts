@@ -4,6 +4,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { defaultStoreUrl, gitCommonDirectory } from '../../src/cli/default-store.ts'
+import { MAIN, startProgram, tenure } from './tenure-process.ts'
 
 let scratch: string
 
@@ -66,6 +67,26 @@ describe('the store when nobody names one', () => {
     const home = `sqlite:${os.homedir()}/.local/state/tenure/tenure.db`
     expect(defaultStoreUrl(scratch, {})).toBe(home)
     expect(defaultStoreUrl(scratch, { XDG_STATE_HOME: 'relative' })).toBe(home)
+  })
+
+  it.each(['', 'home'])('is not where the home directory is %j', async (home) => {
+    const ended = await tenure(['acquire', 'work:1'], { cwd: scratch, env: { HOME: home } })
+    expect([ended.code, ended.stderr]).toEqual([
+      2,
+      `tenure: HOME must be an absolute path, got "${home}" (INVALID_INPUT)\n`,
+    ])
+    expect(fs.readdirSync(scratch)).toEqual([])
+  })
+
+  it('is nowhere where the working directory was removed', async () => {
+    const gone = path.join(scratch, 'gone')
+    fs.mkdirSync(gone)
+    const command = `rmdir "${gone}" && "${process.execPath}" "${MAIN}" hook claude`
+    const ended = await startProgram(['sh', '-c', command], { cwd: gone, env: { PWD: gone } }).ended
+    expect([ended.code, ended.stderr]).toEqual([
+      2,
+      `tenure: working directory must be one that still exists, got "${gone}" (INVALID_INPUT)\n`,
+    ])
   })
 
   it('does not take a directory for a repository because of its name', () => {
