@@ -164,8 +164,9 @@ function isLeftToItsEnd(life: LeaseLife): boolean {
 function affected(
   { process, session, leaseId }: Who & { readonly leaseId: LeaseId },
   { fromUs, toUs }: { readonly fromUs: number; readonly toUs: number },
-  { log, clockChanges }: Evidence,
+  { log, clockChanges, store }: Evidence,
 ): boolean {
+  const makesLate = store === 'memory' ? MAKES_LATE : MAKES_ATTEMPTS_LATE
   if (clockChanges.some(({ atUs }) => atUs <= toUs)) return true
   return log.some((entry) => {
     if (entry.atUs > toUs) return false
@@ -173,11 +174,17 @@ function affected(
     if (entry.kind === 'stopped') return entry.process === process
     if (entry.kind === 'crashed') return entry.session === session
     if (entry.kind !== 'fault' || entry.atUs < fromUs) return false
-    return entry.leaseId === leaseId && MAKES_LATE.has(entry.fault)
+    return entry.leaseId === leaseId && makesLate.has(entry.fault)
   })
 }
 
 /** What the store never heard is sent again, so that only what is on its way for long is an excuse. */
 const MAKES_LATE: ReadonlySet<string> = new Set([
   ...['slow_request', 'call_hangs', 'late_delivery', 'request_repeated', 'outcome_unknown'],
+])
+
+/** An attempt that misses has done nothing, and is decided again once its answer has come. */
+const MAKES_ATTEMPTS_LATE: ReadonlySet<string> = new Set([
+  ...MAKES_LATE,
+  ...['answer_lost', 'slow_answer'],
 ])

@@ -94,6 +94,11 @@ describe('a derived lease that was lost', () => {
     })
   }
 
+  it('is left until the release that missed is heard of', () => {
+    const fault = { kind: 'fault', fault: 'answer_lost', process: 'ada', leaseId: CHILD } as const
+    expect(complaints([lost('deadline_passed'), fault])).toEqual([])
+  })
+
   it('with its parent is left until the release of that one arrives', () => {
     expect(complaints([lost('parent_ended'), slow(PARENT)])).toEqual([])
   })
