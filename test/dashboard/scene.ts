@@ -233,3 +233,9 @@ async function workflows(stage: Stage): Promise<void> {
   await stage.api.advance({ ...own, from: 0, count: 3 })
   await stage.release(past, 'orchestrator-1')
 }
+
+/** The moment as the page's time picker writes it. */
+export function localMoment(atMs: number): string {
+  const zoneMs = new Date(atMs).getTimezoneOffset() * 60_000
+  return new Date(atMs - zoneMs).toISOString().slice(0, 23)
+}

@@ -3,8 +3,9 @@ import { describe, expect, it } from 'vitest'
 import type { LeaseEvent } from '../../src/core/event.ts'
 import type { LeaseInfo } from '../../src/core/lease.ts'
 import { parseResource } from '../../src/core/resource.ts'
+import { barOf, labelOf, placesOf, type LanesShown } from '../../src/dashboard/parts/lane-places.ts'
+import { heldAt, holdsOf, lanesOf, type Hold } from '../../src/dashboard/state/holds.ts'
 import { folderRows, LeaseRows } from '../../src/dashboard/state/lease-rows.ts'
-import { heldAt, holdsOf, lanesOf } from '../../src/dashboard/state/holds.ts'
 import {
   comparerOf,
   matcherOf,
@@ -220,5 +221,66 @@ describe('waits', () => {
       'resource file:/repo/src > holder ann',
     ])
     expect(graph.stuck.size).toBe(0)
+  })
+})
+
+describe('the names of a timeline', () => {
+  const SHOWN: LanesShown = {
+    ...{ label: 'holder', scale: { fromMs: 0, toMs: 1_000, width: 1_000 } },
+    ...{ nowMs: 1_000, nameWidth: 200 },
+  }
+
+  function hold(holder: string, grantedAtMs: number, endedAtMs: number): Hold {
+    return {
+      ...{ leaseId: `${holder} ${grantedAtMs}`, resource: 'deploy:prod', holder, grantedAtMs },
+      ...{ endedAtMs, end: 'released', isShared: false, isSubtree: false, askedAtMs: null },
+      ...{ expiresAtMs: null, reason: null, fence: 1, renewedAtMs: [], moments: [] },
+    }
+  }
+
+  it('stand in their bars, below those that are too short, and never over each other', () => {
+    const holds = [
+      ...[hold('ci-4710', 100, 110), hold('ci-4711', 120, 130), hold('ci-4712', 140, 250)],
+      ...[hold('ci-4713', 260, 265), hold('ci-4714', 980, 1_000)],
+    ]
+    const [place] = placesOf([{ name: 'deploy:prod', tracks: [holds] }], SHOWN)
+    // The second would stand where the first one's name is, the last beyond the edge.
+    expect([...(place?.tracks[0]?.below ?? [])]).toEqual(['ci-4710 100', 'ci-4713 260'])
+    expect(barOf(hold('ci-4712', 140, 250), SHOWN).characters).toBeGreaterThan(7)
+  })
+
+  it('have a line of their own in whatever lane needs it', () => {
+    const span = fc.tuple(fc.integer({ min: -200, max: 1_200 }), fc.integer({ max: 300, min: 1 }))
+    const name = fc.string({ minLength: 1, maxLength: 40 })
+    const track = fc.array(fc.tuple(name, span), { maxLength: 12 })
+    fc.assert(
+      fc.property(fc.array(track, { minLength: 1, maxLength: 4 }), (tracks) => {
+        const lane = {
+          name: 'x'.repeat(30),
+          tracks: tracks.map((own) =>
+            own
+              .map(([holder, [from, ms]]) => hold(holder, from, from + ms))
+              .toSorted((one, other) => (one.grantedAtMs ?? 0) - (other.grantedAtMs ?? 0)),
+          ),
+        }
+        const [first, second] = placesOf([lane, lane], SHOWN)
+        let y = 0
+        for (const { holds, y: trackY, below } of first?.tracks ?? []) {
+          expect(trackY).toBeGreaterThanOrEqual(y)
+          y = trackY + (below.size === 0 ? 22 : 35)
+          let freeX = 0
+          for (const own of holds.filter(({ leaseId }) => below.has(leaseId))) {
+            const { fromX, characters } = barOf(own, SHOWN)
+            const { length } = labelOf(own, SHOWN)
+            expect(length).toBeGreaterThan(characters)
+            expect(fromX).toBeGreaterThanOrEqual(freeX)
+            freeX = fromX + length * 6.7
+            expect(freeX).toBeLessThanOrEqual(1_000)
+          }
+        }
+        expect(second?.y).toBe(first?.endY)
+        expect(second?.y).toBeGreaterThanOrEqual(Math.max(y, 28))
+      }),
+    )
   })
 })

@@ -17,7 +17,7 @@ import {
   type Workshop,
 } from '../cli/tenure-process.ts'
 import { go, newPage, row, startServing } from './browsing.ts'
-import { playScene, Stage } from './scene.ts'
+import { localMoment, playScene, Stage } from './scene.ts'
 
 /** By a process whose wall clock is a day behind: 10,000 leases that are still live today, and others that ended. */
 const YESTERDAY = `
@@ -59,12 +59,6 @@ async function playYesterday({ directory, storeUrl }: Workshop): Promise<void> {
     ...{ cwd: directory, env: { DONT_FAKE_MONOTONIC: '1' } },
   }).ended
   expect([code, stderr]).toEqual([0, ''])
-}
-
-/** The moment as the page's time picker writes it. */
-export function localMoment(atMs: number): string {
-  const zoneMs = new Date(atMs).getTimezoneOffset() * 60_000
-  return new Date(atMs - zoneMs).toISOString().slice(0, 23)
 }
 
 export interface World {

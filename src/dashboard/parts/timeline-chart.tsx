@@ -7,18 +7,29 @@ import { useLayoutEffect, useRef } from 'preact/hooks'
 import { useSignal, type Signal } from '@preact/signals'
 import { linkTo, linkToResource } from '../state/route.ts'
 import { firstMs, type Hold, type Lane } from '../state/holds.ts'
+import {
+  barOf,
+  inside,
+  labelOf,
+  LANE_PADDING,
+  placesOf,
+  TRACK_HEIGHT,
+  type LanePlace,
+  type LanesShown,
+} from './lane-places.ts'
 import { Mark, MARK_WORDS, MarkAt } from './marks.tsx'
 import { timeAt, timeLines, xOf, type TimeScale, type TimeWindow } from './time-scale.ts'
 import { clockText, spanText, visibleName } from './words.ts'
 
-const TRACK_HEIGHT = 22
-const LANE_PADDING = 6
 const HEAD_HEIGHT = 26
 const TICKS_MAX = 60
+/** A time that is cut off at the edge would be read as another one. */
+const LAST_LABEL_WIDTH = 45
 
 interface ChartProps {
   readonly lanes: readonly Lane[]
   readonly by: 'resource' | 'holder'
+  readonly label: LanesShown['label']
   readonly window: TimeWindow
   readonly nowMs: number
   /** Absent: the picture stays as it is. */
@@ -32,15 +43,16 @@ interface Tip {
 }
 
 export function TimelineChart(props: ChartProps): JSX.Element {
-  const { lanes, by, window, nowMs, onWindow } = props
+  const { lanes, by, label, window, nowMs, onWindow } = props
   const frame = useRef<HTMLDivElement>(null)
   const { width, height, top } = useFrame(frame)
   const tip = useSignal<Tip | null>(null)
   const namesWidth = Math.min(260, Math.max(110, width.value * 0.24))
   const scale = { ...window, width: Math.max(60, width.value - namesWidth - 16) }
-  const places = placesOf(lanes)
+  const shown = { label, scale, nowMs, nameWidth: namesWidth - 24 }
+  const places = placesOf(lanes, shown)
   const total = places.at(-1)?.endY ?? 0
-  const shown = places.filter(({ y, endY }) => endY >= top.value && y <= top.value + height.value)
+  const seen = places.filter(({ y, endY }) => endY >= top.value && y <= top.value + height.value)
   const moves = onWindow === undefined ? {} : movesOf(scale, namesWidth, onWindow)
   return (
     <div
@@ -54,42 +66,23 @@ export function TimelineChart(props: ChartProps): JSX.Element {
       {...moves}
     >
       <svg class="axis" width={width.value} height={HEAD_HEIGHT} aria-hidden="true">
-        {timeLines(scale).map(({ atMs, label }) => (
-          <text key={atMs} x={namesWidth + xOf(scale, atMs) + 4} y={17}>
-            {label}
-          </text>
-        ))}
+        {timeLines(scale)
+          .filter(({ atMs }) => xOf(scale, atMs) < scale.width - LAST_LABEL_WIDTH)
+          .map(({ atMs, label }) => (
+            <text key={atMs} x={namesWidth + xOf(scale, atMs) + 4} y={17}>
+              {label}
+            </text>
+          ))}
       </svg>
       <svg class="lanes" width={width.value} height={Math.max(total, 40)}>
         <Lines scale={scale} left={namesWidth} height={Math.max(total, 40)} nowMs={nowMs} />
-        {shown.map(({ lane, y, endY }) => (
-          <LaneRow
-            key={lane.name}
-            {...{ lane, by, scale, nowMs, tip }}
-            namesWidth={namesWidth}
-            y={y}
-            height={endY - y}
-          />
+        {seen.map((place) => (
+          <LaneRow key={place.lane.name} {...{ place, by, shown, tip }} namesWidth={namesWidth} />
         ))}
       </svg>
       <TipCard tip={tip} nowMs={nowMs} />
     </div>
   )
-}
-
-interface Place {
-  readonly lane: Lane
-  readonly y: number
-  readonly endY: number
-}
-
-function placesOf(lanes: readonly Lane[]): readonly Place[] {
-  let y = 0
-  return lanes.map((lane) => {
-    const from = y
-    y += lane.tracks.length * TRACK_HEIGHT + LANE_PADDING
-    return { lane, y: from, endY: y }
-  })
 }
 
 interface Frame {
@@ -194,17 +187,17 @@ function Lines({ scale, left, height, nowMs }: LinesProps): JSX.Element {
 }
 
 interface LaneProps {
-  readonly lane: Lane
+  readonly place: LanePlace
   readonly by: 'resource' | 'holder'
-  readonly scale: TimeScale
-  readonly nowMs: number
+  readonly shown: LanesShown
   readonly namesWidth: number
-  readonly y: number
-  readonly height: number
   readonly tip: Signal<Tip | null>
 }
 
-function LaneRow({ lane, by, scale, nowMs, namesWidth, y, height, tip }: LaneProps): JSX.Element {
+function LaneRow({ place, by, shown, namesWidth, tip }: LaneProps): JSX.Element {
+  const { lane, tracks, y, endY, isLong } = place
+  const { scale, nowMs } = shown
+  const height = endY - y
   const link = by === 'resource' ? linkToResource(lane.name) : linkTo('now', { holder: lane.name })
   return (
     <g transform={`translate(0 ${y})`}>
@@ -215,8 +208,13 @@ function LaneRow({ lane, by, scale, nowMs, namesWidth, y, height, tip }: LanePro
         y1={height - 0.5}
         y2={height - 0.5}
       />
-      <foreignObject x={12} y={LANE_PADDING / 2} width={namesWidth - 24} height={TRACK_HEIGHT}>
-        <a class="lane-name" href={link}>
+      <foreignObject
+        x={12}
+        y={LANE_PADDING / 2}
+        width={namesWidth - 24}
+        height={height - LANE_PADDING}
+      >
+        <a class={isLong ? 'lane-name long' : 'lane-name'} href={link}>
           <bdi title={visibleName(lane.name)}>{visibleName(lane.name)}</bdi>
         </a>
       </foreignObject>
@@ -226,12 +224,16 @@ function LaneRow({ lane, by, scale, nowMs, namesWidth, y, height, tip }: LanePro
         width={scale.width + 16}
         height={height - LANE_PADDING}
       >
-        {lane.tracks.map((track, index) => (
-          <g key={index} transform={`translate(0 ${index * TRACK_HEIGHT})`}>
-            {track
+        {tracks.map((track) => (
+          <g key={track.y} transform={`translate(0 ${track.y})`}>
+            {track.holds
               .filter((hold) => isInside(hold, scale, nowMs))
               .map((hold) => (
-                <HoldBar key={hold.leaseId} {...{ hold, by, scale, nowMs, tip }} />
+                <HoldBar
+                  key={hold.leaseId}
+                  {...{ hold, shown, tip }}
+                  isBelow={track.below.has(hold.leaseId)}
+                />
               ))}
           </g>
         ))}
@@ -246,22 +248,18 @@ function isInside(hold: Hold, { fromMs, toMs }: TimeWindow, nowMs: number): bool
 
 interface BarProps {
   readonly hold: Hold
-  readonly by: 'resource' | 'holder'
-  readonly scale: TimeScale
-  readonly nowMs: number
+  readonly shown: LanesShown
+  /** Its name stands below it. */
+  readonly isBelow: boolean
   readonly tip: Signal<Tip | null>
 }
 
-function HoldBar({ hold, by, scale, nowMs, tip }: BarProps): JSX.Element {
-  const { askedAtMs, grantedAtMs, endedAtMs, end, renewedAtMs, isShared, holder, resource } = hold
-  const untilMs = endedAtMs ?? nowMs
-  const inside = (atMs: number): number => Math.max(-8, Math.min(scale.width + 8, xOf(scale, atMs)))
-  const x = grantedAtMs === null ? inside(untilMs) : inside(grantedAtMs)
-  const width = Math.max(2, inside(untilMs) - x)
-  /** Of the part that can be seen. */
-  const room = x + width - Math.max(0, x)
+function HoldBar({ hold, shown, isBelow, tip }: BarProps): JSX.Element {
+  const { askedAtMs, grantedAtMs, endedAtMs, end, renewedAtMs, isShared, resource } = hold
+  const { scale, nowMs } = shown
+  const { x, width } = barOf(hold, shown)
+  const endX = inside(scale, endedAtMs ?? nowMs)
   const middle = TRACK_HEIGHT / 2
-  const other = visibleName(by === 'resource' ? holder : resource)
   const ticks = renewedAtMs.length > TICKS_MAX ? [] : renewedAtMs
   return (
     <a
@@ -273,7 +271,13 @@ function HoldBar({ hold, by, scale, nowMs, tip }: BarProps): JSX.Element {
       onPointerLeave={() => (tip.value = null)}
     >
       {askedAtMs === null ? null : (
-        <line class="wait" x1={inside(askedAtMs)} x2={x} y1={middle} y2={middle} />
+        <line
+          class="wait"
+          x1={inside(scale, askedAtMs)}
+          x2={grantedAtMs === null ? endX : x}
+          y1={middle}
+          y2={middle}
+        />
       )}
       {grantedAtMs === null ? null : (
         <>
@@ -286,24 +290,47 @@ function HoldBar({ hold, by, scale, nowMs, tip }: BarProps): JSX.Element {
             rx={3}
           />
           {ticks.map((atMs) => (
-            <line key={atMs} class="tick" x1={inside(atMs)} x2={inside(atMs)} y1={14} y2={19} />
+            <line
+              key={atMs}
+              class="tick"
+              x1={inside(scale, atMs)}
+              x2={inside(scale, atMs)}
+              y1={16}
+              y2={19}
+            />
           ))}
-          {room > 7 * Math.min(other.length, 8) + 10 ? (
-            <svg x={Math.max(0, x)} y={0} width={Math.max(0, room - 14)} height={TRACK_HEIGHT}>
-              <text class="label" x={6} y={15}>
-                {other}
-              </text>
-            </svg>
-          ) : null}
         </>
       )}
-      {end === null ? null : <MarkAt name={end} x={inside(untilMs)} y={middle} />}
+      <Label {...{ hold, shown, isBelow }} />
+      {end === null ? null : <MarkAt name={end} x={endX} y={middle} />}
     </a>
   )
 }
 
-function holdText({ resource, holder, grantedAtMs, endedAtMs, end }: Hold, nowMs: number): string {
-  const what = `${visibleName(resource)}, ${visibleName(holder)}`
+/** Fewer characters of a name tell nothing. */
+const CUT_MIN = 5
+
+function Label({ hold, shown, isBelow }: Omit<BarProps, 'tip'>): JSX.Element | null {
+  const name = visibleName(labelOf(hold, shown))
+  const { x, width, fromX, characters } = barOf(hold, shown)
+  if (!isBelow && name.length > characters && characters < CUT_MIN) return null
+  const isCut = !isBelow && name.length > characters
+  // Above the line of a wait, in the bar of a hold.
+  const y = isBelow ? TRACK_HEIGHT + 9 : hold.grantedAtMs === null ? 8 : 14
+  const endX = isBelow ? shown.scale.width : x + width
+  return (
+    <svg x={fromX} width={Math.max(0, endX - fromX)} height={2 * TRACK_HEIGHT}>
+      <text class="label" x={6} y={y} aria-hidden="true">
+        {isCut ? `${name.slice(0, characters - 1)}…` : name}
+      </text>
+    </svg>
+  )
+}
+
+function holdText(hold: Hold, nowMs: number): string {
+  const { resource, holder, grantedAtMs, endedAtMs, end, reason } = hold
+  const said = reason === null ? '' : `: ${visibleName(reason)}`
+  const what = `${visibleName(resource)}, ${visibleName(holder)}${said}`
   if (grantedAtMs === null) return `${what}, ${end === null ? 'waiting' : MARK_WORDS[end]}`
   const span = spanText((endedAtMs ?? nowMs) - grantedAtMs)
   return `${what}, held for ${span}${end === null ? '' : `, ${MARK_WORDS[end]}`}`

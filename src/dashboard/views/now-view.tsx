@@ -274,8 +274,8 @@ function Head({ order }: { order: LeaseOrder }): JSX.Element {
   )
 }
 
-function indent(depth: number): { readonly paddingInlineStart: string } {
-  return { paddingInlineStart: `${Math.min(depth, 6) * 18}px` }
+function indent(depth: number): { readonly '--depth': number } {
+  return { '--depth': Math.min(depth, 6) }
 }
 
 function FolderCells({ row, onToggle }: { row: FolderRow; onToggle: () => void }): JSX.Element {

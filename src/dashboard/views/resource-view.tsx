@@ -306,7 +306,8 @@ function ResourceTimeline({ holds }: { holds: readonly Hold[] }): JSX.Element {
     nowMs - 60_000,
   )
   const toMs = nowMs + (nowMs - first) * MARGIN
-  return <TimelineChart lanes={lanes} by="holder" window={{ fromMs: first, toMs }} nowMs={nowMs} />
+  const window = { fromMs: first, toMs }
+  return <TimelineChart {...{ lanes, window, nowMs }} by="holder" label="reason" />
 }
 
 function EventTable({ rows }: { rows: readonly LedgerRow[] }): JSX.Element {

@@ -76,6 +76,7 @@ export function TimelineView(): JSX.Element {
       ) : (
         <TimelineChart
           {...{ lanes, by, window }}
+          label={by === 'resource' ? 'holder' : 'resource'}
           nowMs={feed.nowMs.value}
           onWindow={({ fromMs, toMs }) => {
             const given = { from: String(Math.round(fromMs)), to: String(Math.round(toMs)) }

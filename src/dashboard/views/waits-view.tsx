@@ -19,7 +19,10 @@ import {
 import type { LedgerRow } from '../wire/answers.ts'
 import { Section } from './resource-view.tsx'
 
-const NODE = { width: 190, height: 28 }
+const NODE_HEIGHT = 28
+/** As wide as its longest name, up to what still leaves all columns in sight; longer names take two lines. */
+const NODE_WIDTH = { least: 120, most: 330 }
+const CHARACTER = 7.3
 const GAP = { x: 70, y: 14 }
 const MARGIN = 20
 
@@ -57,8 +60,11 @@ function Graph({ graph }: { graph: WaitEdges }): JSX.Element {
   const byId = new Map(nodes.map((node) => [node.id, node]))
   const columns = Math.max(...nodes.map(({ column }) => column)) + 1
   const rows = Math.max(...nodes.map(({ row }) => row)) + 1
-  const width = 2 * MARGIN + columns * NODE.width + (columns - 1) * GAP.x
-  const height = 2 * MARGIN + rows * (NODE.height + GAP.y) + (graph.stuck.size > 0 ? 30 : 0)
+  const longest = Math.max(...nodes.map(({ name }) => visibleName(name).length))
+  const wanted = Math.ceil(longest * CHARACTER) + 36
+  const nodeWidth = Math.min(NODE_WIDTH.most, Math.max(NODE_WIDTH.least, wanted))
+  const width = 2 * MARGIN + columns * nodeWidth + (columns - 1) * GAP.x
+  const height = 2 * MARGIN + rows * (NODE_HEIGHT + GAP.y) + (graph.stuck.size > 0 ? 30 : 0)
   return (
     <div
       class="graph"
@@ -69,10 +75,16 @@ function Graph({ graph }: { graph: WaitEdges }): JSX.Element {
       <svg width={width} height={height}>
         <Arrows />
         {graph.edges.map((edge) => (
-          <Edge key={`${edge.from}\n${edge.to}`} edge={edge} nodes={byId} stuck={graph.stuck} />
+          <Edge
+            key={`${edge.from}\n${edge.to}`}
+            edge={edge}
+            nodes={byId}
+            stuck={graph.stuck}
+            nodeWidth={nodeWidth}
+          />
         ))}
         {nodes.map((node) => (
-          <Node key={node.id} node={node} isStuck={graph.stuck.has(node.id)} />
+          <Node key={node.id} node={node} isStuck={graph.stuck.has(node.id)} width={nodeWidth} />
         ))}
       </svg>
     </div>
@@ -101,10 +113,13 @@ function Arrows(): JSX.Element {
   )
 }
 
-function cornerOf({ column, row }: PlacedNode): { readonly x: number; readonly y: number } {
+function cornerOf(
+  { column, row }: PlacedNode,
+  width: number,
+): { readonly x: number; readonly y: number } {
   return {
-    x: MARGIN + column * (NODE.width + GAP.x),
-    y: MARGIN + row * (NODE.height + GAP.y),
+    x: MARGIN + column * (width + GAP.x),
+    y: MARGIN + row * (NODE_HEIGHT + GAP.y),
   }
 }
 
@@ -112,43 +127,50 @@ interface EdgeProps {
   readonly edge: GraphEdge
   readonly nodes: ReadonlyMap<string, PlacedNode>
   readonly stuck: ReadonlySet<string>
+  readonly nodeWidth: number
 }
 
-function Edge({ edge, nodes, stuck }: EdgeProps): JSX.Element | null {
+function Edge({ edge, nodes, stuck, nodeWidth }: EdgeProps): JSX.Element | null {
   const from = nodes.get(edge.from)
   const to = nodes.get(edge.to)
   if (from === undefined || to === undefined) return null
-  const start = cornerOf(from)
-  const end = cornerOf(to)
-  const y1 = start.y + NODE.height / 2
-  const y2 = end.y + NODE.height / 2
+  const start = cornerOf(from, nodeWidth)
+  const end = cornerOf(to, nodeWidth)
+  const y1 = start.y + NODE_HEIGHT / 2
+  const y2 = end.y + NODE_HEIGHT / 2
   const isBack = to.column <= from.column
   const kind = stuck.has(from.id) && stuck.has(to.id) ? 'stuck' : edge.kind
-  const [x1, x2] = [start.x + NODE.width, end.x]
+  const [x1, x2] = [start.x + nodeWidth, end.x]
   const bend = isBack ? 46 : (x2 - x1) / 2
-  const low = Math.max(y1, y2) + NODE.height + 8
+  const low = Math.max(y1, y2) + NODE_HEIGHT + 8
   const path = isBack
     ? `M${x1} ${y1}C${x1 + bend} ${y1} ${x1 + bend} ${low} ${x1 - 30} ${low}L${x2 + 30} ${low}C${x2 - bend} ${low} ${x2 - bend} ${y2} ${x2 - 2} ${y2}`
     : `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2 - 2} ${y2}`
   return <path class={`edge ${edge.kind} ${kind}`} d={path} marker-end={`url(#arrow-${kind})`} />
 }
 
-function Node({ node, isStuck }: { node: PlacedNode; isStuck: boolean }): JSX.Element {
-  const { x, y } = cornerOf(node)
+interface NodeProps {
+  readonly node: PlacedNode
+  readonly isStuck: boolean
+  readonly width: number
+}
+
+function Node({ node, isStuck, width }: NodeProps): JSX.Element {
+  const { x, y } = cornerOf(node, width)
   const { kind, name } = node
+  const room = width - (isStuck ? 34 : 22)
+  const isLong = visibleName(name).length * CHARACTER > room
   const link = kind === 'holder' ? linkTo('now', { holder: name }) : linkToResource(name)
   return (
     <g transform={`translate(${x} ${y})`}>
       <a class={isStuck ? `node ${kind} stuck` : `node ${kind}`} href={link}>
-        <rect width={NODE.width} height={NODE.height} rx={kind === 'holder' ? 14 : 3} />
-        <foreignObject
-          x={isStuck ? 24 : 12}
-          width={NODE.width - (isStuck ? 34 : 22)}
-          height={NODE.height}
-        >
-          <bdi title={visibleName(name)}>{visibleName(name)}</bdi>
+        <rect width={width} height={NODE_HEIGHT} rx={kind === 'holder' ? 14 : 3} />
+        <foreignObject x={isStuck ? 24 : 12} width={room} height={NODE_HEIGHT}>
+          <bdi {...(isLong ? { class: 'long' } : {})} title={visibleName(name)}>
+            {visibleName(name)}
+          </bdi>
         </foreignObject>
-        {isStuck ? <MarkAt name="deadlock" x={15} y={NODE.height / 2} /> : null}
+        {isStuck ? <MarkAt name="deadlock" x={15} y={NODE_HEIGHT / 2} /> : null}
       </a>
     </g>
   )

@@ -1,0 +1,102 @@
+/**
+ * Where lanes stand, and the names in them. A name stands in its bar; one that is longer stands below, if nothing else does, so
+ * that it need not be pointed at. What fits nowhere is cut short, and says so.
+ */
+import type { Hold, Lane } from '../state/holds.ts'
+import { xOf, type TimeScale } from './time-scale.ts'
+
+export const TRACK_HEIGHT = 22
+export const LANE_PADDING = 6
+const BELOW_HEIGHT = 13
+const LONG_NAME_HEIGHT = 28
+/** Of the fonts of code, at 11 and 12 px. */
+const LABEL_CHARACTER = 6.7
+const NAME_CHARACTER = 7.3
+/** Before a label, and after it for the sign at the end of the bar. */
+const LABEL_START = 6
+const LABEL_END = 14
+
+export interface LanesShown {
+  /** What is written of a hold. */
+  readonly label: 'holder' | 'resource' | 'reason'
+  readonly scale: TimeScale
+  readonly nowMs: number
+  /** For the name of a lane. */
+  readonly nameWidth: number
+}
+
+export interface TrackPlace {
+  readonly holds: readonly Hold[]
+  readonly y: number
+  /** Those whose names stand below their bars. */
+  readonly below: ReadonlySet<string>
+}
+
+export interface LanePlace {
+  readonly lane: Lane
+  readonly tracks: readonly TrackPlace[]
+  readonly y: number
+  readonly endY: number
+  /** Its own name takes two lines. */
+  readonly isLong: boolean
+}
+
+export function placesOf(lanes: readonly Lane[], shown: LanesShown): readonly LanePlace[] {
+  let laneY = 0
+  return lanes.map((lane) => {
+    let height = 0
+    const tracks = lane.tracks.map((holds): TrackPlace => {
+      const place = { holds, y: height, below: namesBelow(holds, shown) }
+      height += TRACK_HEIGHT + (place.below.size === 0 ? 0 : BELOW_HEIGHT)
+      return place
+    })
+    const isLong = lane.name.length * NAME_CHARACTER > shown.nameWidth
+    const y = laneY
+    laneY += Math.max(height, isLong ? LONG_NAME_HEIGHT : 0) + LANE_PADDING
+    return { lane, tracks, y, endY: laneY, isLong }
+  })
+}
+
+export interface Bar {
+  /** A little beyond the picture at most. */
+  readonly x: number
+  readonly width: number
+  /** Where the part begins that can be seen. */
+  readonly fromX: number
+  /** How many characters of a name stand in it. */
+  readonly characters: number
+}
+
+export function barOf({ askedAtMs, grantedAtMs, endedAtMs }: Hold, shown: LanesShown): Bar {
+  const { scale, nowMs } = shown
+  const untilMs = endedAtMs ?? nowMs
+  const x = inside(scale, grantedAtMs ?? askedAtMs ?? untilMs)
+  const width = Math.max(2, inside(scale, untilMs) - x)
+  const fromX = Math.max(0, x)
+  const room = x + width - fromX - LABEL_START - LABEL_END
+  return { x, width, fromX, characters: Math.max(0, Math.floor(room / LABEL_CHARACTER)) }
+}
+
+export function inside(scale: TimeScale, atMs: number): number {
+  return Math.max(-8, Math.min(scale.width + 8, xOf(scale, atMs)))
+}
+
+export function labelOf(hold: Hold, { label }: LanesShown): string {
+  return hold[label] ?? ''
+}
+
+/** In the order of time, which that of a track is. */
+function namesBelow(holds: readonly Hold[], shown: LanesShown): ReadonlySet<string> {
+  const below = new Set<string>()
+  let freeX = 0
+  for (const hold of holds) {
+    const { x, width, fromX, characters } = barOf(hold, shown)
+    const { length } = labelOf(hold, shown)
+    const isSeen = x + width > 0 && x < shown.scale.width
+    const endX = fromX + LABEL_START + length * LABEL_CHARACTER
+    if (!isSeen || length <= characters || fromX < freeX || endX > shown.scale.width) continue
+    below.add(hold.leaseId)
+    freeX = endX
+  }
+  return below
+}
