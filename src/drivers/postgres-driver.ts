@@ -1,17 +1,19 @@
 /**
  * The part of `pg` that is used, typed by its shape so that it is a dependency only of programs that open a `postgres:`
- * store; the loading of it; and calls over a pool, the program's or our own.
+ * store; the loading of it; a pool, by URL or the program's own; and calls over it.
  *
  * Every call ends in bounded time. What fails before a statement was sent certainly changed nothing. What fails after
  * that may have, unless the server itself said that it did not.
  */
 import { invalid } from '../core/errors.ts'
+import { requireText } from '../core/text.ts'
 import { report, reportTo } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
+import { systemRuntime } from '../runtime/system-runtime.ts'
 import { driverFault } from './driver-fault.ts'
 import { isFatal, isStale, postgresError, sqlState } from './postgres-errors.ts'
 
-export interface PostgresQuery {
+interface PostgresQuery {
   readonly text: string
   readonly values?: readonly (string | null)[]
   /** Prepared under this name on first use. */
@@ -23,12 +25,12 @@ export interface PostgresQuery {
 
 export type PostgresRow = readonly (string | null)[]
 
-export interface PostgresNotification {
+interface PostgresNotification {
   readonly channel: string
   readonly payload?: string | undefined
 }
 
-export type PostgresHear = (message: PostgresNotification) => void
+type PostgresHear = (message: PostgresNotification) => void
 
 export interface PostgresClient {
   query(query: PostgresQuery): Promise<{ readonly rows: unknown[] }>
@@ -51,7 +53,7 @@ export interface PostgresPool {
   on(event: 'error', listener: (error: Error) => void): unknown
 }
 
-export type PostgresDriver = new (config: Readonly<Record<string, unknown>>) => PostgresPool
+type PostgresDriver = new (config: Readonly<Record<string, unknown>>) => PostgresPool
 
 export async function loadPostgres(): Promise<PostgresDriver> {
   try {
@@ -63,7 +65,7 @@ export async function loadPostgres(): Promise<PostgresDriver> {
 }
 
 /** Whatever else a program passes in fails much later, and sometimes where no caller can catch it. */
-export function requirePool(pool: unknown): PostgresPool {
+function requirePool(pool: unknown): PostgresPool {
   const get = (name: string): unknown => {
     return typeof pool === 'object' && pool !== null ? Reflect.get(pool, name) : undefined
   }
@@ -72,6 +74,93 @@ export function requirePool(pool: unknown): PostgresPool {
     throw invalid('postgres', 'must be a Pool of pg', pool)
   }
   return pool as PostgresPool
+}
+
+export interface PostgresConnectOptions {
+  /** `postgres://user:password@host:port/database`; either this or a pool. */
+  readonly url?: string
+  /** A `Pool` of `pg`. It stays the caller's to close. A store that listens has a connection beside it, made from its options. */
+  readonly pool?: PostgresPool
+  /** How long a call waits for a connection. Default 5 s. */
+  readonly connectMs?: number
+  /** How long a call waits for its answer. Default 5 s. */
+  readonly callMs?: number
+  /** Connections of a pool made from a URL, besides one that listens. Default 4. */
+  readonly poolSize?: number
+  /** False where connections are shared statement by statement (PgBouncer in transaction mode). Default true. */
+  readonly prepare?: boolean
+  readonly runtime?: Runtime
+}
+
+const CONNECT_MS_DEFAULT = 5_000
+const CALL_MS_DEFAULT = 5_000
+const POOL_SIZE_DEFAULT = 4
+
+/** A pool through which nothing has been sent yet, and what must be done when it is needed no more. */
+interface ReachedPool {
+  readonly caller: PostgresCaller
+  readonly pool: PostgresPool
+  readonly url: string
+  readonly callMs: number
+  readonly end: () => Promise<void>
+}
+
+export async function connectPostgres(options: PostgresConnectOptions): Promise<ReachedPool> {
+  const { url: given, pool: givenPool, runtime = systemRuntime, prepare = true } = options
+  const { connectMs = CONNECT_MS_DEFAULT, callMs = CALL_MS_DEFAULT } = options
+  if ((given === undefined) === (givenPool === undefined)) {
+    const got = given === undefined ? 'neither' : 'both'
+    throw invalid('store', 'must be either a url or a pool', got)
+  }
+  const facts = { runtime, connectMs, callMs, prepare }
+  if (givenPool !== undefined) {
+    const [pool, url] = [requirePool(givenPool), 'postgres:']
+    const caller = new PostgresCaller({ ...facts, pool, url })
+    return { caller, pool, url, callMs, end: () => Promise.resolve() }
+  }
+  const { href: connectionString, shown: url } = readPostgresUrl(given)
+  const Pool = await loadPostgres()
+  const pool = new Pool({
+    connectionString,
+    connectionTimeoutMillis: connectMs,
+    keepAlive: true,
+    // A connection that is merely open does not keep the process alive; every call does, by its timer.
+    allowExitOnIdle: true,
+    max: options.poolSize ?? POOL_SIZE_DEFAULT,
+    // Abandoned by us, a statement must not go on holding what it has locked.
+    ...(prepare ? { statement_timeout: callMs } : {}),
+  })
+  const caller = new PostgresCaller({ ...facts, pool, url })
+  return { caller, pool, url, callMs, end: () => pool.end() }
+}
+
+/** Of Tenure, which are read before; and those of the driver that make sense for a store. */
+const OWN_PARAMETERS = ['namespace', 'convert', 'connectMs', 'callMs', 'poolSize', 'prepare']
+const DRIVER_PARAMETERS: readonly string[] = [
+  ...['sslmode', 'sslcert', 'sslkey', 'sslrootcert', 'application_name', 'options', 'host'],
+  'uselibpqcompat',
+]
+
+/**
+ * What the driver gets, and what people see, which has no password. A parameter that is not known is refused: a misspelt one
+ * would go unnoticed. Never shows what was given: it may hold a password.
+ */
+export function readPostgresUrl(text: unknown): { readonly href: string; readonly shown: string } {
+  const given = requireText('store', text)
+  const url = URL.canParse(given) ? new URL(given) : null
+  if (url === null || !/^postgres(ql)?:$/.test(url.protocol)) {
+    const expected = 'must be postgres://user@host:port/database'
+    throw invalid('store', expected, given.split(/[/@?]/, 1)[0])
+  }
+  const unknown = [...url.searchParams.keys()].find((name) => !DRIVER_PARAMETERS.includes(name))
+  if (unknown !== undefined) {
+    const known = [...OWN_PARAMETERS, ...DRIVER_PARAMETERS].join(', ')
+    throw invalid('store', `parameters must be among ${known}`, unknown)
+  }
+  const { href } = url
+  url.password = ''
+  url.search = ''
+  return { href, shown: url.href }
 }
 
 /** A connection that is none of a pool's. */
@@ -118,7 +207,7 @@ export interface Statement {
   readonly writes: boolean
 }
 
-export interface CallerOptions {
+interface CallerOptions {
   readonly pool: PostgresPool
   readonly runtime: Runtime
   /** For messages; without a password. */

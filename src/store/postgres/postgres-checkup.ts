@@ -3,12 +3,17 @@
  * can be is rolled back.
  */
 import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
+import { parseNamespace } from '../../core/resource.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Checkup } from '../../store-port/store.ts'
 import { tryWake } from '../wake-trial.ts'
-import { PostgresCaller, type PostgresConnection } from '../../drivers/postgres-driver.ts'
+import {
+  connectPostgres,
+  type PostgresCaller,
+  type PostgresConnection,
+} from '../../drivers/postgres-driver.ts'
 import { NOW_US } from './postgres-columns.ts'
-import { reachPostgres, type PostgresStoreOptions } from './postgres-store.ts'
+import type { PostgresStoreOptions } from './postgres-store.ts'
 
 /** What a role needs, as in docs/stores/postgres.md. */
 const NEEDED: readonly (readonly [table: string, privileges: readonly string[]])[] = [
@@ -19,17 +24,17 @@ const NEEDED: readonly (readonly [table: string, privileges: readonly string[]])
 ]
 
 export async function openPostgresCheckup(options: PostgresStoreOptions): Promise<Checkup> {
-  const { settled, pool, shown, end } = await reachPostgres(options)
-  const caller = new PostgresCaller({ ...settled, pool, runtime: systemRuntime, url: shown })
+  const namespace = parseNamespace(options.namespace ?? 'default')
+  const { caller, end } = await connectPostgres(options)
   return {
     looks: [
-      { name: 'writing', look: () => tryToWrite(caller, settled.namespace) },
+      { name: 'writing', look: () => tryToWrite(caller, namespace) },
       { name: 'schema', look: () => tellVersion(caller) },
       { name: 'wake-ups', look: () => tryToWake(caller) },
-      { name: 'last commit', look: () => tellBehind(caller, settled.namespace) },
-      { name: 'pruning', look: () => tryToPrune(caller, settled.namespace) },
+      { name: 'last commit', look: () => tellBehind(caller, namespace) },
+      { name: 'pruning', look: () => tryToPrune(caller, namespace) },
     ],
-    acceptClock: () => acceptClock(caller, settled.namespace),
+    acceptClock: () => acceptClock(caller, namespace),
     close: end,
   }
 }
