@@ -83,6 +83,7 @@ export class FileLeases implements AsyncDisposable {
     const answer = await this.#api.renew({
       id: parseLeaseId(leaseId),
       holder: parseAgentId(request.agentId),
+      requestId: this.#runtime.uuid(),
       ...(newTtlSeconds === undefined
         ? {}
         : { ttlMs: parseSeconds('newTtlSeconds', newTtlSeconds) }),

@@ -284,8 +284,11 @@ function refusedView(error: LeaseError): View {
 async function renew(host: LeaseHost, asked: ValueOf<typeof shapes.RENEW>): Promise<View> {
   const holder = await callerOf(host, asked)
   const { leases = await heldIds(host, holder), ttlMs } = asked
+  const longer = ttlMs === undefined ? {} : { ttlMs }
   const answers = await Promise.all(
-    leases.map((id) => host.api.renew({ id, holder, ...(ttlMs === undefined ? {} : { ttlMs }) })),
+    leases.map((id) => {
+      return host.api.renew({ id, holder, requestId: host.runtime.uuid(), ...longer })
+    }),
   )
   const renewed = answers.flatMap((answer) => {
     return answer.kind === 'renewed' ? [leaseView(answer.lease)] : []

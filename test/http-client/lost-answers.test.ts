@@ -1,5 +1,6 @@
 /** The server does what it was asked and its answer is lost: the client asks again under the same id, by itself. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { FileLeases } from '../../src/files/file-leases.ts'
 import { openApi } from '../../src/open.ts'
 import { startServer, type TenureServer } from '../../src/server/start-server.ts'
 import type { LeaseApi } from '../../src/service/lease-api.ts'
@@ -43,6 +44,21 @@ describe('over a server, a command whose answer was lost is heard once', () => {
     await lost
     expect(await command.send()).toMatchObject(command.answer)
     expect(await effects()).toBe(before + 1)
+  })
+
+  it('and the renewal that an agent asks for counts once', async () => {
+    await using files = new FileLeases(api)
+    const [agentId, filePath] = ['agent-1', '/repo/renewed-once.ts']
+    const acquired = await files.acquireLease({ agentId, filePath, maxRenewals: 1 })
+    const leaseId = acquired.success ? acquired.lease.id : ''
+    const renewals = async (): Promise<number> => {
+      return (await direct.history({ id: leaseId, types: ['lease.renewed'] })).length
+    }
+    const request = (bytes: Buffer): boolean => bytes.includes('"call":"renew"')
+    const lost = proxy.loseReply({ request, isDone: async () => (await renewals()) > 0 })
+    expect(await files.renewLease({ agentId, leaseId })).toMatchObject({ success: true })
+    await lost
+    expect(await renewals()).toBe(1)
   })
 
   it('and one that has no id is not sent again: whether it happened is unknown', async () => {
