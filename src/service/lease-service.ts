@@ -12,6 +12,7 @@ import type {
 } from '../core/command.ts'
 import { compareTickets } from '../core/conflict.ts'
 import type { OutcomeOf } from '../core/decide.ts'
+import { isLeaseError, LeaseError } from '../core/errors.ts'
 import type { ClaimOutcome, Queued, QueuedAll, ReleaseOutcome, Waiting } from '../core/outcome.ts'
 import {
   describeEntry,
@@ -370,12 +371,16 @@ export class LeaseService implements LeaseApi {
     const query = { holder, states, limit: LIST_LIMIT_MAX }
     const tried = new Set<LeaseId>()
     let ended = 0
-    for (;;) {
-      const { entries } = await this.#store.find({ ...query, deadline: 'running' })
-      const fresh = entries.filter((entry) => !tried.has(entry.id))
-      if (fresh.length === 0) return ended
-      for (const entry of fresh) tried.add(entry.id)
-      ended += await this.#revokeEntries(fresh, why)
+    try {
+      for (;;) {
+        const { entries } = await this.#store.find({ ...query, deadline: 'running' })
+        const fresh = entries.filter((entry) => !tried.has(entry.id))
+        if (fresh.length === 0) return ended
+        for (const entry of fresh) tried.add(entry.id)
+        ended += await this.#revokeEntries(fresh, why)
+      }
+    } catch (error) {
+      throw tried.size === 0 ? error : afterOthers(error)
     }
   }
 
@@ -513,6 +518,13 @@ const CYCLES_SHOWN_MAX = 4
 /** A request that waits under something, or that passes others, may leave a request waiting for ever; another cannot. */
 function mayCloseCycle({ under = [], priority = 0 }: AcquireRequest | AcquireAllRequest): boolean {
   return under.length > 0 || priority !== 0
+}
+
+/** That nothing happened holds for the one call that failed, and not for those that went along with it. */
+function afterOthers(cause: unknown): unknown {
+  if (!isLeaseError(cause)) return cause
+  const { code, message, details } = cause
+  return new LeaseError(code, message, { details, cause, effect: 'unknown' })
 }
 
 /** Whether a ticket has not waited for much longer than one keep-alive. */
