@@ -278,9 +278,12 @@ function refusalOf(url: URL, { statusCode = 0 }: IncomingMessage, answer: unknow
   return toldError({ code: known, message: String(detail), details, effect })
 }
 
-/** What stands in the way is not Tenure: only where it says that it never passed the request on, nothing happened. */
+/**
+ * What stands in the way is not Tenure. Only where it knows no such path it has not passed the request on: a 503 comes from
+ * some proxies (Envoy) also when the server's connection broke before its answer.
+ */
 function foreignRefusal(url: URL, status: number): LeaseError {
-  const code = status === 503 || status === 404 ? 'STORE_UNAVAILABLE' : 'STORE_OUTCOME_UNKNOWN'
+  const code = status === 404 ? 'STORE_UNAVAILABLE' : 'STORE_OUTCOME_UNKNOWN'
   return new LeaseError(code, `${url.host} answered ${status}, not as a Tenure server does`)
 }
 

@@ -1,7 +1,10 @@
 /** What breaks between a client and its servers, each at the moment where it matters. */
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Lease } from '../../src/client/contract.ts'
+import { openApi } from '../../src/open.ts'
 import { onFault } from '../../src/runtime/diagnostics.ts'
 import { revokeToken } from '../../src/server/token-file.ts'
 import { serving } from '../server/serving.ts'
@@ -187,4 +190,24 @@ it('a stream of wake-ups that cannot be opened is a fault that is told', async (
   revokeToken(server.tokenFile, 'ci')
   await expect.poll(() => sources).toContain('http-client/wake-ups')
   stop()
+})
+
+it('a change whose answer a proxy has lost may have happened, whatever the proxy says instead', async () => {
+  const server = await serving({ role: 'operator' })
+  const proxy = http.createServer((request, response) => {
+    const { method, headers, url = '' } = request
+    const passed = http.request(`${server.url}${url}`, { method, headers }, (answer) => {
+      answer.resume()
+      answer.once('end', () => response.writeHead(503).end('upstream connect error'))
+    })
+    request.pipe(passed)
+  })
+  await new Promise<void>((resolve) => void proxy.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void proxy.close())
+  const api = await openApi(`http://127.0.0.1:${(proxy.address() as AddressInfo).port}`)
+  onTestFinished(() => api.close())
+  await server.ask('POST /v1/leases', { body: { resource: 'work:1', holder: 'ann' } })
+  const sent = api.revokeAll({ holder: 'ann', by: 'operator' })
+  await expect(sent).rejects.toMatchObject({ code: 'STORE_OUTCOME_UNKNOWN', effect: 'unknown' })
+  expect((await server.ask('GET /v1/leases')).body).toMatchObject({ leases: [] })
 })
