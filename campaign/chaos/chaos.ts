@@ -24,9 +24,9 @@ function step(name: string, options: ChaosOptions): Step {
   return { name, minutes: WHOLE_MINUTES, run: (order) => runChaos(options, order) }
 }
 
-const EIGHT = { processes: 8, tasks: 8 }
+const EIGHT = { processes: 8, tasks: 24 }
 /** On a server, whose answers take longer. */
-const FOUR = { processes: 4, tasks: 16, ttlMs: 500 }
+const FOUR = { processes: 4, tasks: 48, ttlMs: 500 }
 
 export const chaos: Part = {
   name: 'chaos',
