@@ -11,7 +11,7 @@ import type { StepOrder, StepOutcome } from '../part.ts'
 import { Crew } from './crew.ts'
 import { FaketimeFile } from './faketime.ts'
 import { checkHolds, type HoldFacts } from './hold-check.ts'
-import { nowUs } from './hold-log.ts'
+import { monotonicUs } from './host-clock.ts'
 import type { OpenStage } from './stage.ts'
 import type { Scene, Trouble } from './troubles.ts'
 import { GUARDED_TABLE } from './worker-order.ts'
@@ -27,11 +27,13 @@ export interface ChaosOptions {
   /** The pause between two troubles, at most; default 1.5 s. */
   readonly pauseMsMax?: number
   /**
-   * The trouble is outside of what the store promises: overlaps and fences are counted, as the control, and nothing but the
-   * guard stands between them and a stale write.
+   * The trouble is outside of what the store promises: overlaps are counted, as the control, and nothing but fences that grow
+   * and the guard stands between them and a stale write.
    */
   readonly isControl?: boolean
   readonly setsWorkerClocks?: boolean
+  /** At which the clocks of half of the workers run; those of the others are true. */
+  readonly workerClockRate?: number
   /** The store lies on a small file system of its own. */
   readonly hasSmallDisk?: boolean
 }
@@ -74,11 +76,12 @@ async function runIn(
     ? new FaketimeFile(path.join(directory, 'worker-time'))
     : null
   const stage = await options.open(path.join(directory, 'disk'))
-  const { processes, tasks, ttlMs = TTL_MS_DEFAULT } = options
+  const { processes, tasks, ttlMs = TTL_MS_DEFAULT, workerClockRate: rate } = options
   const crew = new Crew({
     ...{ directory, processes, seed, random, stores: stage.stores },
     env: { ...workerClock?.env, ...stage.env },
     wrapper: stage.link?.wrapper ?? [],
+    ...(rate === undefined ? {} : { clockRate: rate }),
     order: {
       ...{ guarded, tasks, ttlMs },
       resources: Math.max(4, Math.floor((processes * tasks) / 2)),
@@ -90,7 +93,7 @@ async function runIn(
     const beganMs = performance.now()
     const scene: Scene = { crew, stage, random, ttlMs, directory, workerClock }
     const counts = await makeTrouble(scene, options, { untilMs: beganMs + minutes * 60_000, say })
-    const calmAtUs = nowUs()
+    const calmAtUs = monotonicUs()
     await sleep(CALM_MS)
     await crew.untilAllWorkAgain(RESUMED_WITHIN_MS)
     const seconds = (performance.now() - beganMs) / 1_000
@@ -148,9 +151,9 @@ interface RunFacts {
 
 function outcomeOf(facts: HoldFacts, run: RunFacts): StepOutcome {
   const { operations, grants, expired, overlaps, fenceFaults } = facts
-  const broken = [...overlaps, ...fenceFaults, ...facts.wrongRefusals]
   const failures = [
-    ...(run.isControl ? [] : broken),
+    ...(run.isControl ? [] : [...overlaps, ...fenceFaults, ...facts.wrongRefusals]),
+    ...facts.fencesBack,
     ...facts.staleWrites.map((line) => `the guard let a stale write pass: ${line}`),
     ...facts.undecided.map((line) => `cannot be decided: ${line}`),
     ...run.crashes.map((line) => `a worker ended: ${line}`),

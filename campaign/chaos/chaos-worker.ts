@@ -9,7 +9,8 @@ import { guard } from '../../src/guard/index.ts'
 import type * as library from '../../src/index.ts'
 import type { Lease, Tenure } from '../../src/index.ts'
 import { Random } from '../../sim/random.ts'
-import { HoldLog, nowUs } from './hold-log.ts'
+import { HoldLog } from './hold-log.ts'
+import { hostClock, monotonicUs } from './host-clock.ts'
 import { GUARDED_TABLE, TURNED_AWAY, type WorkerOrder } from './worker-order.ts'
 
 const order = JSON.parse(process.argv[2] ?? '') as WorkerOrder
@@ -19,6 +20,7 @@ const OVERSLEEPS = 0.42
 const LASTS = 0.08
 
 const random = new Random(order.seed)
+const nowUs = order.clock === undefined ? monotonicUs : hostClock(order.clock)
 const log = new HoldLog(order.log)
 let isOver = false
 let holds = 0
@@ -41,8 +43,9 @@ async function work(tenure: Tenure): Promise<void> {
     const resource = random.between(1, resources)
     const oversleeps = random.chance(OVERSLEEPS)
     const options = { ttlMs, waitMs: 4 * ttlMs, autoRenew: !oversleeps }
+    const askedUs = nowUs()
     const lease = await unlessRefused(tenure.acquire(nameOf(resource), options))
-    if (lease !== null) await hold(lease, resource, oversleeps)
+    if (lease !== null) await hold(lease, { resource, oversleeps, askedUs })
   }
 }
 
@@ -63,14 +66,20 @@ async function unlessRefused<Answer>(call: Promise<Answer>): Promise<Answer | nu
   }
 }
 
-async function hold(lease: Lease, resource: number, oversleeps: boolean): Promise<void> {
+interface Turn {
+  readonly resource: number
+  readonly oversleeps: boolean
+  readonly askedUs: number
+}
+
+async function hold(lease: Lease, { resource, oversleeps, askedUs }: Turn): Promise<void> {
   holds += 1
   const id = holds
   // Nothing renews it and nothing gives it back: it ends by its TTL, as that of a holder that hangs.
   if (oversleeps) lease.abandon()
   // The clock is read before what is left: a process that is stopped in between must not believe for longer than it does.
   const untilUs = nowUs() + lease.remainingMs * 1000
-  log.write(['start', nowUs(), id, resource, lease.fence, untilUs])
+  log.write(['start', nowUs(), id, resource, lease.fence, untilUs, askedUs])
   let hasEnded = false
   const end = (why: 'released' | 'lost'): void => {
     if (!hasEnded) log.write(['end', nowUs(), id, why])

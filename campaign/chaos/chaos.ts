@@ -9,15 +9,18 @@ import {
   redisAcrossLinkStage,
   redisStage,
   postgresWithClockStage,
+  redisWithClockStage,
   sqliteStage,
 } from './stage.ts'
 import * as troubles from './troubles.ts'
 
 const { KILLED, STOPPED, SERVER_KILLED, SERVER_STOPPED, SERVER_RESTARTED } = troubles
-const { CUT, SLOW, REPLY_LOST, SILENCE } = troubles
+const { CUT, SLOW, REPLY_LOST, REPLY_HALVED, CALL_LATE, SILENCE } = troubles
 const PROCESSES = [KILLED, STOPPED]
 const SERVERS = [SERVER_KILLED, SERVER_STOPPED, SERVER_RESTARTED]
-const NETWORK = [CUT, SLOW, REPLY_LOST, SILENCE]
+const NETWORK = [CUT, SLOW, REPLY_LOST, REPLY_HALVED, CALL_LATE, SILENCE]
+/** A call is heard twice: its client sends it again because it was cut off. */
+const TWICE = [CALL_LATE, REPLY_HALVED, REPLY_LOST]
 const WHOLE_MINUTES = 9
 
 function step(name: string, options: ChaosOptions): Step {
@@ -74,7 +77,13 @@ export const chaos: Part = {
     }),
     step('http before sqlite: calls duplicated', {
       ...{ open: duplicatingStage(sqliteStage), ...FOUR },
-      troubles: [troubles.DUPLICATED, KILLED, STOPPED, CUT, REPLY_LOST],
+      troubles: [troubles.DUPLICATED, KILLED, STOPPED, CUT, ...TWICE],
+    }),
+    step('postgres: calls delivered twice', {
+      ...{ open: postgresStage, ...FOUR, troubles: [...TWICE, KILLED], pauseMsMax: 300 },
+    }),
+    step('redis: calls delivered twice', {
+      ...{ open: redisStage, ...FOUR, troubles: [...TWICE, KILLED], pauseMsMax: 300 },
     }),
     step('redis: one-way partitions', {
       ...{ open: redisAcrossLinkStage, ...FOUR, troubles: [troubles.ONE_WAY, KILLED, STOPPED] },
@@ -89,6 +98,16 @@ export const chaos: Part = {
     step('postgres, control: the clock of the server runs 5 % wrong', {
       ...{ open: postgresWithClockStage, ...FOUR, isControl: true },
       troubles: [KILLED, troubles.SERVER_CLOCK_RATE],
+    }),
+    step('redis, control: the clock of the server set', {
+      ...{ open: redisWithClockStage, ...FOUR, isControl: true },
+      troubles: [KILLED, troubles.SERVER_CLOCK_SET],
+    }),
+    step('redis: clocks of workers run 5 % fast', {
+      ...{ open: redisStage, ...FOUR, workerClockRate: 1.05, troubles: PROCESSES },
+    }),
+    step('redis, control: clocks of workers run 5 % slow', {
+      ...{ open: redisStage, ...FOUR, workerClockRate: 0.95, isControl: true, troubles: PROCESSES },
     }),
   ],
   atLeast: { operations: 3_200_000 },

@@ -5,6 +5,8 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Random } from '../../sim/random.ts'
 import { ROOT } from '../part.ts'
+import { rateEnv } from './faketime.ts'
+import { bootAheadUs } from './host-clock.ts'
 import { TURNED_AWAY, type WorkerOrder } from './worker-order.ts'
 
 const WORKER = path.join(ROOT, 'dist-dev', 'campaign', 'chaos', 'chaos-worker.js')
@@ -18,12 +20,14 @@ export interface CrewOptions {
   readonly library?: string
   readonly directory: string
   readonly processes: number
-  readonly order: Omit<WorkerOrder, 'log' | 'holder' | 'seed' | 'library' | 'store'>
+  readonly order: Omit<WorkerOrder, 'log' | 'holder' | 'seed' | 'library' | 'store' | 'clock'>
   readonly seed: number
   readonly random: Random
   readonly env: Readonly<Record<string, string>>
   /** What a worker's command begins with; default: nothing. */
   readonly wrapper?: readonly string[]
+  /** The rate of the clocks of every other worker; those of the others are true. */
+  readonly clockRate?: number
   /** Each of two addresses of one store is used by every other worker; the first alone where there is no second. */
   readonly stores: readonly string[]
 }
@@ -129,21 +133,24 @@ export class Crew {
       name = 'worker',
       library = LIBRARY,
       wrapper = [],
+      clockRate,
     } = this.#options
     const index = this.#workers.length
     const log = path.join(directory, `${name}-${index}.log`)
     // Two workers share each holder name: a name is not an identity.
     const holder = `${name}-${Math.floor(index / 2)}`
     const store = stores[index % stores.length] ?? ''
+    const rate = clockRate === undefined || index % 2 === 1 ? null : clockRate
     const own: WorkerOrder = {
       ...{ ...order, store, log, holder, library },
       seed: `chaos/${seed}/${name}/${index}`,
+      ...(rate === null ? {} : { clock: { rate, bootAheadUs: bootAheadUs() } }),
     }
     const command = [...wrapper, process.execPath, WORKER, JSON.stringify(own)]
     const [program = '', ...args] = command
     const child = spawn(program, args, {
       stdio: ['pipe', 'ignore', 'pipe'],
-      env: { ...process.env, ...env },
+      env: { ...process.env, ...env, ...(rate === null ? {} : rateEnv(rate)) },
     })
     child.stdin.on('error', () => {})
     let stderr = ''

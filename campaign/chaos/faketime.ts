@@ -1,22 +1,24 @@
-/** Wall time that a run sets for the processes that it starts, by libfaketime; the monotonic clock stays true. */
+/** Clocks that a run sets for the processes that it starts, by libfaketime. */
 import fs from 'node:fs'
+import { processStartMs } from './host-clock.ts'
 
 const LIBRARY = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1'
 
+/** Wall time alone; the monotonic clock stays true. */
 export class FaketimeFile {
   readonly #file: string
-  #offsetMs = 0
+  #rate = 1
+  offsetMs = 0
 
   constructor(file: string) {
     this.#file = file
-    this.#write('+0')
+    this.#write()
   }
 
   /** What a process has to be started with. */
   get env(): Readonly<Record<string, string>> {
-    if (!fs.existsSync(LIBRARY)) throw new Error(`${LIBRARY} is missing: apt-get install faketime`)
     return {
-      LD_PRELOAD: LIBRARY,
+      LD_PRELOAD: library(),
       FAKETIME_TIMESTAMP_FILE: this.#file,
       FAKETIME_NO_CACHE: '1',
       DONT_FAKE_MONOTONIC: '1',
@@ -25,22 +27,35 @@ export class FaketimeFile {
 
   /** Sets the clock, by so much from where it stands. */
   step(ms: number): void {
-    this.#offsetMs += ms
-    this.#write(offsetText(this.#offsetMs))
+    this.offsetMs += ms
+    this.#write()
   }
 
-  /** Lets the clock run at another rate from now on. */
-  run(rate: number): void {
-    this.#write(`${offsetText(this.#offsetMs)} x${rate}`)
+  /**
+   * Lets the clock run at another rate from now on. The library counts a rate from the start of the process on; what would
+   * be a jump of the clock is taken back.
+   */
+  run(rate: number, pid: number): void {
+    this.offsetMs += (this.#rate - rate) * (Date.now() - processStartMs(pid))
+    this.#rate = rate
+    this.#write()
   }
 
   /** Whole at every moment: a process reads it at each look at its clock. */
-  #write(text: string): void {
+  #write(): void {
+    const seconds = (Math.abs(this.offsetMs) / 1000).toFixed(6)
+    const text = `${this.offsetMs < 0 ? '-' : '+'}${seconds} x${this.#rate}`
     fs.writeFileSync(`${this.#file}.new`, text)
     fs.renameSync(`${this.#file}.new`, this.#file)
   }
 }
 
-function offsetText(ms: number): string {
-  return `${ms < 0 ? '-' : '+'}${Math.abs(ms) / 1000}`
+/** What a process has to be started with, whose clocks are all to run at this rate, the monotonic one as well. */
+export function rateEnv(rate: number): Readonly<Record<string, string>> {
+  return { LD_PRELOAD: library(), FAKETIME: `+0 x${rate}` }
+}
+
+function library(): string {
+  if (!fs.existsSync(LIBRARY)) throw new Error(`${LIBRARY} is missing: apt-get install faketime`)
+  return LIBRARY
 }

@@ -21,8 +21,10 @@ export interface HoldFacts {
   readonly refusedWrites: number
   /** Two holders at one moment. */
   readonly overlaps: readonly string[]
-  /** A later holder with a fence that is not greater. */
+  /** A later holder with a fence that is not greater. Where two may hold together, the later one may be the first to be told. */
   readonly fenceFaults: readonly string[]
+  /** A fence that was asked for after one had been given that is not smaller. */
+  readonly fencesBack: readonly string[]
   /** Writes that the guard took after one with a greater fence. */
   readonly staleWrites: readonly string[]
   /** Writes that the guard refused although their holder still held the lease. */
@@ -47,6 +49,8 @@ type StartLine = Extract<HoldLine, readonly ['start', ...unknown[]]>
 interface ResourceState {
   holder: Hold | null
   fence: number
+  /** In order of time, each with the greatest fence that was known then. */
+  readonly grants: { readonly atUs: number; readonly highest: number }[]
 }
 
 export function checkHolds(paths: readonly string[]): HoldFacts {
@@ -66,6 +70,7 @@ class HoldCheck {
   readonly #errors: Record<string, number> = {}
   readonly #overlaps: string[] = []
   readonly #fenceFaults: string[] = []
+  readonly #fencesBack: string[] = []
   readonly #wrongRefusals: string[] = []
   readonly #undecided: string[] = []
   #counts = { operations: 0, grants: 0, released: 0, renewals: 0, writes: 0, late: 0, refused: 0 }
@@ -97,12 +102,26 @@ class HoldCheck {
     this.#errors[code] = (this.#errors[code] ?? 0) + 1
   }
 
-  #start(log: number, [, atUs, id, resource, fence, untilUs]: StartLine): void {
+  #start(log: number, [, atUs, id, resource, fence, untilUs, askedUs]: StartLine): void {
     this.#counts.grants += 1
+    this.#compareFence({ resource, fence, askedUs, atUs })
     this.#lastStartUs[log] = atUs
     const hold: Hold = { name: `${log}/${id}`, resource, fence, untilUs, isOver: false }
     this.#holds[log]?.set(id, hold)
     this.#hold(hold, atUs)
+  }
+
+  /** Only the few grants of the time that a request waits are looked at. */
+  #compareFence(grant: Record<'resource' | 'fence' | 'askedUs' | 'atUs', number>): void {
+    const { resource, fence, askedUs, atUs } = grant
+    const { grants } = this.#stateOf(resource)
+    const before = grants.findLast((earlier) => earlier.atUs <= askedUs)?.highest ?? 0
+    if (fence <= before) {
+      this.#fencesBack.push(
+        `resource ${resource}: fence ${fence} was asked for after ${before} had been given`,
+      )
+    }
+    grants.push({ atUs, highest: Math.max(fence, grants.at(-1)?.highest ?? 0) })
   }
 
   /** From now on, and until its own view ends, the holder acts as if no other had the resource. */
@@ -126,7 +145,7 @@ class HoldCheck {
   #stateOf(resource: number): ResourceState {
     const known = this.#resources.get(resource)
     if (known !== undefined) return known
-    const state: ResourceState = { holder: null, fence: 0 }
+    const state: ResourceState = { holder: null, fence: 0, grants: [] }
     this.#resources.set(resource, state)
     return state
   }
@@ -164,6 +183,7 @@ class HoldCheck {
       expired: grants - released,
       overlaps: this.#overlaps,
       fenceFaults: this.#fenceFaults,
+      fencesBack: this.#fencesBack,
       staleWrites: this.#staleWrites(),
       wrongRefusals: this.#wrongRefusals,
       undecided: this.#undecided,

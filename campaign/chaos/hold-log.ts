@@ -6,7 +6,7 @@
 import fs from 'node:fs'
 
 export type HoldLine =
-  /** The lease was granted, and its holder believes in it until `untilUs`, as it knows at this moment. */
+  /** The lease was asked for at `askedUs` and is granted; its holder believes in it until `untilUs`, as it knows at this moment. */
   | readonly [
       kind: 'start',
       atUs: number,
@@ -14,6 +14,7 @@ export type HoldLine =
       resource: number,
       fence: number,
       untilUs: number,
+      askedUs: number,
     ]
   | readonly [kind: 'renewed', atUs: number, hold: number, untilUs: number]
   /** The holder does not believe in it any more: before it sends its release, or when it hears of its loss. */
@@ -24,10 +25,6 @@ export type HoldLine =
   | readonly [kind: 'refused', atUs: number]
   /** The store could not be used, or did not say what it did. */
   | readonly [kind: 'error', atUs: number, code: string]
-
-export function nowUs(): number {
-  return Number(process.hrtime.bigint() / 1000n)
-}
 
 /** Lines are written at once and whole, so that a killed worker leaves what it had done so far. */
 export class HoldLog {
@@ -85,7 +82,7 @@ export class HoldLogReader {
 }
 
 const LENGTHS: Readonly<Record<string, number>> = {
-  start: 6,
+  start: 7,
   renewed: 4,
   end: 4,
   write: 4,

@@ -134,17 +134,36 @@ export async function redisAcrossLinkStage(): Promise<Stage> {
   }
 }
 
-/** A PostgreSQL whose clock the run sets. (Redis does not start under libfaketime, because of its own allocator.) */
+/** A PostgreSQL whose clock the run sets. */
 export async function postgresWithClockStage(directory: string): Promise<Stage> {
   // The server runs as another user, and reads its clock from a file.
   for (const folder of [path.dirname(directory), directory]) fs.chmodSync(folder, 0o755)
+  const { clock, program } = programWithClock('postgres', directory)
+  return { ...(await behindProxy(startPostgres({ program }))), serverClock: clock }
+}
+
+/** Redis has an allocator that asks for the time before libfaketime is ready, so it gets that of the C library. */
+const OTHER_ALLOCATOR = '/lib/x86_64-linux-gnu/libc_malloc_debug.so.0'
+
+export async function redisWithClockStage(directory: string): Promise<Stage> {
+  const { clock, program } = programWithClock('redis-server', directory, OTHER_ALLOCATOR)
+  const starting = startRedis({ settings: DURABLE_REDIS, program })
+  return { ...(await behindProxy(starting)), serverClock: clock }
+}
+
+/** Starts a server's program with a clock that can be set, and with libraries that come before it. */
+function programWithClock(
+  tool: string,
+  directory: string,
+  ...libraries: readonly string[]
+): { readonly clock: FaketimeFile; readonly program: string } {
   const clock = new FaketimeFile(path.join(directory, 'server-time'))
-  const script = path.join(directory, 'postgres-with-clock')
-  const settings = Object.entries(clock.env).map(([name, value]) => `export ${name}=${value}`)
-  const command = `exec ${requireTestTool('postgres')} "$@"`
-  fs.writeFileSync(script, ['#!/bin/sh', ...settings, command, ''].join('\n'), { mode: 0o755 })
-  const stage = await behindProxy(startPostgres({ program: script }))
-  return { ...stage, serverClock: clock }
+  const program = path.join(directory, `${tool}-with-clock`)
+  const env = { ...clock.env, LD_PRELOAD: [...libraries, clock.env['LD_PRELOAD']].join(':') }
+  const settings = Object.entries(env).map(([name, value]) => `export ${name}=${value}`)
+  const command = `exec ${requireTestTool(tool)} "$@"`
+  fs.writeFileSync(program, ['#!/bin/sh', ...settings, command, ''].join('\n'), { mode: 0o755 })
+  return { clock, program }
 }
 
 async function closeAll(...closing: readonly { close(): Promise<void> }[]): Promise<void> {

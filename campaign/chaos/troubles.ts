@@ -103,6 +103,22 @@ export const SILENCE = trouble('silences of the network', async (scene) => {
   proxy.cut()
 })
 
+export const REPLY_HALVED = trouble('replies cut in the middle', async (scene) => {
+  const proxy = anyProxy(scene)
+  await Promise.race([proxy.halveReply(), sleep(1_000)])
+  proxy.clear()
+})
+
+/** The client is cut off and sends its call again; then the server hears the first one, on the old connection. */
+export const CALL_LATE = trouble('calls delivered late', async (scene) => {
+  const proxy = anyProxy(scene)
+  const deliver = await Promise.race([proxy.holdCall(), sleep(1_000, null)])
+  proxy.clear()
+  if (deliver === null) return
+  await sleep(scene.random.between(0, 2 * scene.ttlMs))
+  await Promise.race([deliver(), sleep(1_000)])
+})
+
 /** Packets are lost in one direction; neither end is told. */
 export const ONE_WAY = trouble('one-way partitions', async (scene) => {
   const direction = scene.random.pick(['requests', 'replies'] as const)
@@ -136,25 +152,34 @@ export const WORKER_CLOCK_SET = trouble(
   },
 )
 
+/** Fences are wall times in microseconds, and those of the year 2255 are beyond 2^53. */
+const AHEAD_MS_MAX = 15 * TEN_YEARS_MS
+
+function clockOf({ stage }: Scene): FaketimeFile {
+  if (stage.serverClock === undefined) throw new Error('the clock of the stage cannot be set')
+  return stage.serverClock
+}
+
 /**
  * Where the clock goes back by more than five seconds, the store answers nothing until the clock has caught up: so each
  * step back is taken back, and what was set forward stays.
  */
-export const SERVER_CLOCK_SET = trouble('clocks of servers set', async ({ stage, random }) => {
-  const ms = random.pick([1_000, -1_000, HOUR_MS, -HOUR_MS, -TEN_YEARS_MS])
-  stage.serverClock?.step(ms)
-  await sleep(random.between(100, 800))
-  if (ms < 0) stage.serverClock?.step(-ms)
+export const SERVER_CLOCK_SET = trouble('clocks of servers set', async (scene) => {
+  const clock = clockOf(scene)
+  const ms = scene.random.pick(STEPS_MS.filter((step) => clock.offsetMs + step <= AHEAD_MS_MAX))
+  clock.step(ms)
+  await sleep(scene.random.between(100, 800))
+  if (ms < 0) clock.step(-ms)
 })
 
-export const SERVER_CLOCK_RATE = trouble(
-  'clocks of servers run 5 % wrong',
-  async ({ stage, random }) => {
-    stage.serverClock?.run(random.pick([0.95, 1.05]))
-    await sleep(random.between(300, 2_000))
-    stage.serverClock?.run(1)
-  },
-)
+export const SERVER_CLOCK_RATE = trouble('clocks of servers run 5 % wrong', async (scene) => {
+  const clock = clockOf(scene)
+  const { pid } = serverOf(scene)
+  if (pid === null) throw new Error('the server does not run')
+  clock.run(scene.random.pick([0.95, 1.05]), pid)
+  await sleep(scene.random.between(300, 2_000))
+  clock.run(1, pid)
+})
 
 /** Lets calls of the system fail in one worker, by strace, for a while. */
 function failing(name: string, calls: string, error: string): Trouble {

@@ -1,3 +1,5 @@
+import type { ClockOrder } from './host-clock.ts'
+
 /** What a worker of the chaos is told, as JSON in its one argument. */
 export interface WorkerOrder {
   readonly store: string
@@ -10,6 +12,8 @@ export interface WorkerOrder {
   readonly resources: number
   readonly ttlMs: number
   readonly claimWindowMs: number
+  /** Where the worker sees another time than the host's. */
+  readonly clock?: ClockOrder
   /** The library that is tried, as its entry file; of another version, perhaps. */
   readonly library: string
 }

@@ -30,7 +30,7 @@ function check(...logs: readonly (readonly HoldLine[])[]): HoldFacts {
 
 /** Ann holds resource 1 until 100, is renewed until 150 and lets go at 120; ben holds it from 130 on, and never lets go. */
 const ANN: readonly HoldLine[] = [
-  ['start', 10, 1, 1, 5, 100],
+  ['start', 10, 1, 1, 5, 100, 10],
   ['write', 20, 1, 1],
   ['renewed', 60, 1, 150],
   ['end', 120, 1, 'released'],
@@ -38,7 +38,7 @@ const ANN: readonly HoldLine[] = [
 ]
 const BEN: readonly HoldLine[] = [
   ['error', 50, 'STORE_UNAVAILABLE'],
-  ['start', 130, 1, 1, 6, 230],
+  ['start', 130, 1, 1, 6, 230, 130],
   ['write', 131, 1, 2],
 ]
 
@@ -46,19 +46,20 @@ describe('the checker of holds', () => {
   it('finds nothing where nothing is wrong, and counts what was done', () => {
     expect(check(ANN, BEN)).toMatchObject({
       ...{ operations: 7, grants: 2, expired: 1, renewals: 1, writes: 2, lateWrites: 0 },
-      ...{ overlaps: [], fenceFaults: [], staleWrites: [], wrongRefusals: [], undecided: [] },
+      ...{ overlaps: [], fenceFaults: [], fencesBack: [], staleWrites: [], wrongRefusals: [] },
+      undecided: [],
       errors: { STORE_UNAVAILABLE: 1 },
       lastStartUs: [10, 130],
     })
   })
 
   it('sees two holders, whether the first was renewed or never ended', () => {
-    const early: readonly HoldLine[] = [['start', 110, 1, 1, 6, 210]]
+    const early: readonly HoldLine[] = [['start', 110, 1, 1, 6, 210, 110]]
     expect(check(ANN, early).overlaps).toEqual([
       'resource 1: 0/1 (fence 5) and 1/1 (fence 6) hold together from 110 µs on, by 40 µs',
     ])
-    expect(check(ANN.slice(0, 1), [['start', 99, 1, 1, 6, 200]]).overlaps).toHaveLength(1)
-    expect(check(ANN.slice(0, 1), [['start', 100, 1, 1, 6, 200]]).overlaps).toEqual([])
+    expect(check(ANN.slice(0, 1), [['start', 99, 1, 1, 6, 200, 99]]).overlaps).toHaveLength(1)
+    expect(check(ANN.slice(0, 1), [['start', 100, 1, 1, 6, 200, 100]]).overlaps).toEqual([])
   })
 
   it('sees a holder that goes on after another has begun', () => {
@@ -67,15 +68,32 @@ describe('the checker of holds', () => {
   })
 
   it('takes a holder whose view is over when it begins for none', () => {
-    const late: HoldLine = ['start', 150, 1, 1, 4, 150]
+    const late: HoldLine = ['start', 150, 1, 1, 4, 150, 150]
     expect(check(ANN, BEN, [late])).toMatchObject({ overlaps: [], fenceFaults: [], grants: 3 })
   })
 
   it('sees a fence that goes back, and one that is given twice', () => {
     for (const fence of [4, 5]) {
-      const lower: readonly HoldLine[] = [['start', 130, 1, 1, fence, 230]]
+      const lower: readonly HoldLine[] = [['start', 130, 1, 1, fence, 230, 130]]
       expect(check(ANN, lower).fenceFaults).toEqual([`resource 1: fence ${fence} after 5`])
     }
+  })
+
+  it('knows which of two grants is the later one only where the second was asked for after the first', () => {
+    const first: HoldLine = ['start', 100, 1, 1, 6, 200, 90]
+    const second = (fence: number, askedUs: number): HoldLine => {
+      return ['start', 120, 1, 1, fence, 220, askedUs]
+    }
+    expect(check([first], [second(7, 110)]).fencesBack).toEqual([])
+    expect(check([first], [second(5, 99)]).fencesBack).toEqual([])
+    expect(check([first], [second(5, 100)]).fencesBack).toEqual([
+      'resource 1: fence 5 was asked for after 6 had been given',
+    ])
+    expect(check([first], [second(6, 110)]).fencesBack).toHaveLength(1)
+    const other: HoldLine = ['start', 115, 1, 2, 5, 220, 110]
+    expect(check([first], [other]).fencesBack).toEqual([])
+    const third: HoldLine = ['start', 300, 1, 1, 6, 300, 210]
+    expect(check([first], [second(7, 110)], [third]).fencesBack).toHaveLength(1)
   })
 
   it('sees a stale write by the order of the guard, not by the time of the log', () => {
@@ -100,12 +118,12 @@ describe('the checker of holds', () => {
     expect(check([...ANN, ['renewed', 200, 1, 300]]).undecided).toHaveLength(1)
     expect(
       check(ANN, [
-        ['start', 160, 1, 2, 1, 170],
+        ['start', 160, 1, 2, 1, 170, 160],
         ['write', 161, 1, 1],
       ]).undecided,
     ).toHaveLength(1)
     const file = path.join(folder, 'cut.log')
-    fs.writeFileSync(file, '["start",10,1,1,5,100]\n["start",10]\nnonsense\n["write",2')
+    fs.writeFileSync(file, '["start",10,1,1,5,100,9]\n["start",10]\nnonsense\n["write",2')
     expect(checkHolds([file])).toMatchObject({ grants: 1, writes: 0 })
     expect(checkHolds([file]).undecided).toHaveLength(2)
   })
@@ -114,7 +132,7 @@ describe('the checker of holds', () => {
     const logs = Array.from({ length: 40 }, (_, log): readonly HoldLine[] =>
       Array.from({ length: 50 }, (_, turn): readonly HoldLine[] => {
         const atUs = 1_000 * (turn * 40 + ((log * 17) % 40)) + 1
-        const start: HoldLine = ['start', atUs, turn + 1, 1, atUs, atUs + 2_000]
+        const start: HoldLine = ['start', atUs, turn + 1, 1, atUs, atUs + 2_000, atUs]
         return [start, ['end', atUs + 999, turn + 1, 'released']]
       }).flat(),
     )

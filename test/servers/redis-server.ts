@@ -15,10 +15,12 @@ export interface RedisOptions {
   /** As in redis.conf, for example `{ maxmemory: '4mb' }` or `{ replicaof: '127.0.0.1 6379' }`. */
   readonly settings?: Readonly<Record<string, string>>
   readonly password?: string
+  /** Started in the place of `redis-server`, with its arguments. */
+  readonly program?: string
 }
 
-export function startRedis({ settings = {}, password }: RedisOptions = {}): Promise<TestServer> {
-  const program = requireTestTool('redis-server')
+export function startRedis(options: RedisOptions = {}): Promise<TestServer> {
+  const { settings = {}, password, program = requireTestTool('redis-server') } = options
   return startOnFreePort((port) => {
     const folder = serverFolder('redis', null)
     const configFile = path.join(folder, 'redis.conf')
