@@ -4,6 +4,7 @@
  * after its end, as a program would that did not look. It logs what it believes and goes on until its standard input ends.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
 import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import { guard } from '../../src/guard/index.ts'
 import type * as library from '../../src/index.ts'
@@ -119,18 +120,36 @@ function write(lease: Lease, id: number, resource: number): void {
   }
 }
 
+/** `sentinel://HOST:PORT,…/NAME` is a Redis that Sentinels know by that name; their client is handed over, as docs/stores/redis.md says. */
+function sentinelClient(store: string): Redis | null {
+  const [, places, name] = /^sentinel:\/\/([^/]+)\/(.+)$/.exec(store) ?? []
+  if (places === undefined || name === undefined) return null
+  const sentinels = places.split(',').map((place) => {
+    const { hostname: host, port } = new URL(`tcp://${place}`)
+    return { host, port: Number(port) }
+  })
+  const redis = new Redis({
+    ...{ sentinels, name, failoverDetector: true },
+    ...{ enableOfflineQueue: false, maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false },
+  })
+  return redis.on('error', () => undefined)
+}
+
 async function open(): Promise<Tenure | null> {
   const options = { holder: order.holder, claimWindowMs: order.claimWindowMs }
+  const source = redis === null ? order.store : { redis }
   while (!isOver) {
-    const tenure = await unlessRefused(openTenure(order.store, options))
+    const tenure = await unlessRefused(openTenure(source, options))
     if (tenure !== null) return tenure
   }
   return null
 }
 
+const redis = sentinelClient(order.store)
 const tenure = await open()
 if (tenure !== null) {
   await Promise.all(Array.from({ length: order.tasks }, () => work(tenure)))
   await unlessRefused(tenure.close())
 }
+redis?.disconnect()
 database.close()

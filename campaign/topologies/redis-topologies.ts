@@ -1,4 +1,4 @@
-/** Redis as people run it: a Cluster with replicas, and with TLS. */
+/** Redis as people run it: a Cluster with replicas, behind Sentinels, and with TLS. */
 import { execFile, execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import net, { type AddressInfo } from 'node:net'
@@ -6,6 +6,7 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { DURABLE_REDIS, startRedis } from '../../test/servers/redis-server.ts'
+import { SENTINEL_NAME, SentinelGroup } from '../../test/servers/sentinel-group.ts'
 import type { TestServer } from '../../test/servers/test-server.ts'
 import type { Stage } from '../chaos/stage.ts'
 
@@ -124,6 +125,22 @@ async function until(isSo: () => Promise<boolean>): Promise<void> {
     await sleep(LOOK_EVERY_MS)
   }
   throw new Error('the cluster does not become whole')
+}
+
+/** A primary with two replicas, and three Sentinels, which workers ask where the primary is. */
+export async function sentinelStage(): Promise<Stage> {
+  const group = await SentinelGroup.start()
+  const places = group.places.map(({ host, port }) => `${host}:${port}`)
+  return {
+    stores: [`sentinel://${places.join()}/${SENTINEL_NAME}`],
+    server: null,
+    proxies: [],
+    failOver: async () => {
+      await group.losePrimary()
+      await group.heal()
+    },
+    close: () => group.close(),
+  }
 }
 
 /** `rediss://`, with a certificate that the workers are told to trust. */

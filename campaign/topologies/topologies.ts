@@ -10,9 +10,9 @@ import {
 } from '../chaos/troubles.ts'
 import type { Part, Step } from '../part.ts'
 import { bouncerStage, replicatedStage } from './postgres-topologies.ts'
-import { clusterStage, tlsStage } from './redis-topologies.ts'
+import { clusterStage, sentinelStage, tlsStage } from './redis-topologies.ts'
 
-const WHOLE_MINUTES = 7
+const WHOLE_MINUTES = 8
 const FOUR = { processes: 4, tasks: 48, ttlMs: 500 }
 
 function step(name: string, options: ChaosOptions): Step {
@@ -22,8 +22,8 @@ function step(name: string, options: ChaosOptions): Step {
 export const topologies: Part = {
   name: 'topologies',
   about:
-    'The same workers and the same checker on PostgreSQL with a standby that is promoted, behind PgBouncer, on a Redis Cluster of three masters and three replicas, and by `rediss://`. Where replication is asynchronous ' +
-    'the store’s page promises no more than that fences grow: overlaps are counted there as the control, and the guard must let no stale write pass. Sentinel is not tried here, and Valkey has no package for Debian 12: untested.',
+    'The same workers and the same checker on PostgreSQL with a standby that is promoted, behind PgBouncer, on a Redis Cluster of three masters and three replicas, behind three Sentinels, and by `rediss://`. Where replication is asynchronous ' +
+    'the store’s page promises no more than that fences grow: overlaps are counted there as the control, and the guard must let no stale write pass. Valkey has no package for Debian 12: untested.',
   steps: [
     step('postgres, synchronous standby promoted', {
       ...{ open: replicatedStage({ isSynchronous: true }), ...FOUR },
@@ -45,9 +45,12 @@ export const topologies: Part = {
     step('redis cluster, control: masters killed', {
       ...{ open: clusterStage, ...FOUR, isControl: true, troubles: [FAILED_OVER, KILLED] },
     }),
+    step('redis behind Sentinels, control: primaries killed', {
+      ...{ open: sentinelStage, ...FOUR, isControl: true, troubles: [FAILED_OVER, KILLED] },
+    }),
     step('rediss', {
       ...{ open: tlsStage, ...FOUR, troubles: [KILLED, STOPPED, SERVER_KILLED, SERVER_RESTARTED] },
     }),
   ],
-  atLeast: { failovers: 90 },
+  atLeast: { failovers: 120 },
 }

@@ -17,6 +17,8 @@ export interface RedisOptions {
   readonly password?: string
   /** Started in the place of `redis-server`, with its arguments. */
   readonly program?: string
+  /** A Sentinel: it watches over servers, and keeps what it learns in its configuration. */
+  readonly isSentinel?: boolean
 }
 
 export function startRedis(options: RedisOptions = {}): Promise<TestServer> {
@@ -31,7 +33,7 @@ export function startRedis(options: RedisOptions = {}): Promise<TestServer> {
     const user = password === undefined ? '' : `:${encodeURIComponent(password)}@`
     return {
       folder,
-      command: [program, configFile],
+      command: [program, configFile, ...(options.isSentinel === true ? ['--sentinel'] : [])],
       prepare: null,
       endSignal: 'SIGKILL',
       user: null,

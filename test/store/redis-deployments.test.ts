@@ -1,9 +1,12 @@
+import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { parseResource } from '../../src/core/resource.ts'
+import { openTenure } from '../../src/index.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { openRedisStore } from '../../src/store/redis/redis-store.ts'
+import { SENTINEL_NAME, SentinelGroup } from '../servers/sentinel-group.ts'
 import {
   direct,
   proxyTo,
@@ -64,6 +67,30 @@ describe('a client of the caller', () => {
     await followed
     await subject.api.close()
     expect(await client.ping()).toBe('PONG')
+  })
+
+  it('of ioredis behind Sentinels goes on with the replica that is promoted', async () => {
+    const group = await SentinelGroup.start()
+    onTestFinished(() => group.close())
+    const redis = new Redis({
+      ...{ sentinels: [...group.places], name: SENTINEL_NAME, failoverDetector: true },
+      ...{ enableOfflineQueue: false, maxRetriesPerRequest: 0 },
+      autoResendUnfulfilledCommands: false,
+    })
+    redis.on('error', () => undefined)
+    onTestFinished(() => redis.disconnect())
+    const tenure = await openTenure({ redis }, { holder: 'ada' })
+    onTestFinished(() => tenure.close())
+    const first = await tenure.acquire('work:W-1', { ttlMs: 60_000 })
+    // Replication is asynchronous: what the replicas have must not be left to chance here.
+    await redis.wait(2, 5_000)
+    await group.losePrimary()
+    await until(async () => (await tenure.get(first.id).catch(() => null)) !== null)
+    await first.renew()
+    await first.release()
+    const second = await tenure.acquire('work:W-1', { ttlMs: 60_000 })
+    expect(second.fence).toBeGreaterThan(first.fence)
+    await second.release()
   })
 
   it('that is none is refused', async () => {
