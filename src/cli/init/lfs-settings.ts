@@ -6,7 +6,7 @@ import { attempt, type Check } from '../checkup.ts'
 import { type FileChange, readIfThere } from '../file-change.ts'
 import type { Identity } from '../identity.ts'
 import { TRIAL_LIMIT_MS } from './held-file.ts'
-import { projectDirectory } from './settings-file.ts'
+import { fileToChange, projectDirectory } from './settings-file.ts'
 
 export const LFS_FILE = '.lfsconfig'
 const SERVER = 'http://127.0.0.1:7420'
@@ -19,6 +19,7 @@ const SECTION = new RegExp(`(?:\\n${BEGIN_BEHIND}|${BEGIN})\\n[\\s\\S]*?${END}\\
 const URL_LINE = /^\turl = (.+)$/m
 
 export async function lfsToInstall(cwd: string): Promise<readonly FileChange[]> {
+  await fileToChange(cwd, LFS_FILE)
   const { file, top, before } = await readLfs(cwd)
   const own = `[lfs]\n\turl = ${SERVER}/lfs/default/${path.basename(top)}\n\tlocksverify = true\n`
   const text = before?.toString() ?? ''
@@ -30,6 +31,7 @@ export async function lfsToInstall(cwd: string): Promise<readonly FileChange[]> 
 }
 
 export async function lfsToRemove(cwd: string): Promise<readonly FileChange[]> {
+  await fileToChange(cwd, LFS_FILE)
   const { file, before } = await readLfs(cwd)
   const text = before?.toString('latin1') ?? ''
   const after = text.replace(SECTION, '')

@@ -48,7 +48,7 @@ export async function settingsToInstall(
   { file: name, made, add, remove }: SettingsPlan,
   cwd: string,
 ): Promise<readonly FileChange[]> {
-  const file = path.join(await projectDirectory(cwd), name)
+  const file = await fileToChange(cwd, name)
   const before = readSettingsFile(file)
   if (before === null) {
     return [{ kind: 'write', file, before, after: bytesOf(`${JSON.stringify(made, null, 2)}\n`) }]
@@ -64,7 +64,7 @@ export async function settingsToRemove(
   { file: name, bare, remove }: SettingsPlan,
   cwd: string,
 ): Promise<readonly FileChange[]> {
-  const file = path.join(await projectDirectory(cwd), name)
+  const file = await fileToChange(cwd, name)
   const before = readSettingsFile(file)
   if (before === null) return []
   const after = edited(file, () => remove(before))
@@ -91,12 +91,25 @@ export async function projectDirectory(cwd: string): Promise<string> {
   }
 }
 
-/** Null where there is none. A link may lead to what others share, and is left alone. */
-export function readSettingsFile(file: string): string | null {
-  const status = ifThere(() => fs.lstatSync(file))
-  if (status?.isSymbolicLink() === true) {
-    throw invalid('file', `must not be a symbolic link (to ${fs.readlinkSync(file)})`, file)
+/** `name` is from the top of the worktree; its directories must be no links either. */
+export async function fileToChange(cwd: string, name: string): Promise<string> {
+  let place = await projectDirectory(cwd)
+  for (const part of name.split('/')) {
+    place = path.join(place, part)
+    refuseLink(place)
   }
+  return place
+}
+
+/** A link may lead to what others share, and is left alone. */
+function refuseLink(file: string): void {
+  if (ifThere(() => fs.lstatSync(file))?.isSymbolicLink() !== true) return
+  throw invalid('file', `must not be a symbolic link (to ${fs.readlinkSync(file)})`, file)
+}
+
+/** Null where there is none. */
+export function readSettingsFile(file: string): string | null {
+  refuseLink(file)
   const bytes = readIfThere(file)
   if (bytes !== null && !isUtf8(bytes)) throw notJson(file, 'it is no UTF-8')
   return bytes?.toString() ?? null

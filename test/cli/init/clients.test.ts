@@ -204,9 +204,27 @@ describe('tenure init', () => {
     expect(fs.readdirSync(path.join(root, '.claude'))).toEqual(['settings.json'])
   })
 
+  it.each([
+    ['claude', '.claude', 'settings.json'],
+    ['copilot', '.github', 'hooks/tenure.json'],
+    ['lfs', '.lfsconfig', ''],
+  ])('changes nothing for %s through the link %s', async (client, link, inside) => {
+    const { root, directory } = temporaryRepository()
+    const shared = path.join(directory, 'shared')
+    if (inside === '') fs.writeFileSync(shared, '[other]\n')
+    else fs.mkdirSync(path.dirname(path.join(shared, inside)), { recursive: true })
+    fs.symlinkSync(shared, path.join(root, link))
+    for (const how of ['--write', '--remove']) {
+      const { code, stderr } = await hostedTenure(['init', client, how], { cwd: root })
+      expect([code, stderr]).toEqual([2, expect.stringContaining('must not be a symbolic link')])
+    }
+    expect(fs.readlinkSync(path.join(root, link))).toBe(shared)
+    expect(fs.existsSync(path.join(shared, inside))).toBe(inside === '')
+  })
+
   it('says in one line that a directory cannot be written', async () => {
     const { root } = temporaryRepository()
-    fs.symlinkSync('/proc', path.join(root, '.codex'))
+    fs.writeFileSync(path.join(root, '.codex'), '')
     const { code, stdout, stderr } = await hostedTenure(['init', 'codex', '--write'], { cwd: root })
     expect([code, stdout]).toEqual([2, ''])
     expect(stderr).toMatch(/^tenure: file must be one that can be read and written, got .*\n$/)
