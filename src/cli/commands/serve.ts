@@ -20,9 +20,9 @@ import { keysOfOne } from './ledger.ts'
 import { keyFileOf } from '../key-file.ts'
 import { loadServer } from '../load-server.ts'
 import { visible } from '../output.ts'
+import { ServerLog } from '../server-log.ts'
 import { listenForInterruption } from '../signals.ts'
 import { given, storeOptionsOf } from '../store-access.ts'
-import { STDERR, write } from '../terminal.ts'
 import { servedTokenFile, TOKENS_OPTION } from '../token-file.ts'
 import type { LedgerStanding } from '../../server/ledger-standing.ts'
 import { checkpointsFile, readCheckpoints } from '../../delegation/ledger-files.ts'
@@ -85,13 +85,13 @@ export const serve: CliCommand = defineCommand({
 async function run(call: CliCall<ServeTable>): Promise<number> {
   const { identity, options, printer, cwd } = call
   const { startServer } = await loadServer('tenure serve')
-  const format = options.log ?? 'text'
   const tokens = servedTokenFile(options.tokens, cwd)
   if (tokens !== null && options.operator === true) {
     throw invalid('operator', 'must be left out where tokens say who may', tokens)
   }
   const keyFile = keyFileOf(options.keys, cwd)
-  const stopFaults = onFault((fault) => say(format, { fault: faultLine(fault) }, faultLine(fault)))
+  const say = sayerOf(options.log ?? 'text')
+  const stopFaults = onFault((fault) => say({ fault: faultLine(fault) }, faultLine(fault)))
   const interruption = listenForInterruption()
   const server: TenureServer = await startServer({
     ...addressOf(options.listen),
@@ -105,7 +105,7 @@ async function run(call: CliCall<ServeTable>): Promise<number> {
     keys: () => readKeyFile(keyFile),
     repositories: repositoriesOf(options.repo, cwd),
     ...given({ ledger: ledgerOf(call), pollFleet: pollFleetOf(identity.url) }),
-    onRequest: (entry) => say(format, entry, accessLine(entry)),
+    onRequest: (entry) => say(entry, accessLine(entry)),
   })
   printer.answer({ url: server.url }, () => server.url)
   printer.remark(whoMay(tokens, options.operator === true))
@@ -202,13 +202,18 @@ function accessLine({ atMs, method, path: place, status, tookMs, token }: Access
   return visible(`${time} ${method} ${place} ${status} ${tookMs.toFixed(1)}ms ${token ?? '-'}`)
 }
 
-/** A log that cannot be written to must not end the server. */
-function say(format: LogFormat, value: object, text: string): void {
-  try {
-    write(STDERR, `${format === 'json' ? visible(JSON.stringify(value)) : text}\n`)
-  } catch {
-    // No fault: there is nowhere left to tell it.
+/** Writes a line of the log: the value as JSON, or the text. */
+function sayerOf(format: LogFormat): (value: object, text: string) => void {
+  const lineOf = (value: object, text: string): string => {
+    return format === 'json' ? visible(JSON.stringify(value)) : text
   }
+  const log = new ServerLog((linesLeftOut) => {
+    return lineOf(
+      { linesLeftOut },
+      `tenure: ${linesLeftOut} lines of this log were left out, because nothing read it`,
+    )
+  })
+  return (value, text) => log.line(lineOf(value, text))
 }
 
 function aborted(signal: AbortSignal): Promise<void> {
