@@ -3,7 +3,12 @@ import { describe, expect, it } from 'vitest'
 import type { LeaseEvent } from '../../src/core/event.ts'
 import type { LeaseInfo } from '../../src/core/lease.ts'
 import { parseResource } from '../../src/core/resource.ts'
-import { barOf, labelOf, placesOf, type LanesShown } from '../../src/dashboard/parts/lane-places.ts'
+import {
+  barOf,
+  labelOf,
+  lanePlacesOf,
+  type LanesShown,
+} from '../../src/dashboard/parts/lane-places.ts'
 import { heldAt, holdsOf, lanesOf, type Hold } from '../../src/dashboard/state/holds.ts'
 import { folderRows, LeaseRows } from '../../src/dashboard/state/lease-rows.ts'
 import {
@@ -243,7 +248,7 @@ describe('the names of a timeline', () => {
       ...[hold('ci-4710', 100, 110), hold('ci-4711', 120, 130), hold('ci-4712', 140, 250)],
       ...[hold('ci-4713', 260, 265), hold('ci-4714', 980, 1_000)],
     ]
-    const [place] = placesOf([{ name: 'deploy:prod', tracks: [holds] }], SHOWN)
+    const [place] = lanePlacesOf([{ name: 'deploy:prod', tracks: [holds] }], SHOWN)
     // The second would stand where the first one's name is, the last beyond the edge.
     expect([...(place?.tracks[0]?.below ?? [])]).toEqual(['ci-4710 100', 'ci-4713 260'])
     expect(barOf(hold('ci-4712', 140, 250), SHOWN).characters).toBeGreaterThan(7)
@@ -263,7 +268,7 @@ describe('the names of a timeline', () => {
               .toSorted((one, other) => (one.grantedAtMs ?? 0) - (other.grantedAtMs ?? 0)),
           ),
         }
-        const [first, second] = placesOf([lane, lane], SHOWN)
+        const [first, second] = lanePlacesOf([lane, lane], SHOWN)
         let y = 0
         for (const { holds, y: trackY, below } of first?.tracks ?? []) {
           expect(trackY).toBeGreaterThanOrEqual(y)

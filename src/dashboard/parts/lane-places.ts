@@ -41,7 +41,7 @@ export interface LanePlace {
   readonly isLong: boolean
 }
 
-export function placesOf(lanes: readonly Lane[], shown: LanesShown): readonly LanePlace[] {
+export function lanePlacesOf(lanes: readonly Lane[], shown: LanesShown): readonly LanePlace[] {
   let laneY = 0
   return lanes.map((lane) => {
     let height = 0

@@ -12,7 +12,7 @@ import {
   inside,
   labelOf,
   LANE_PADDING,
-  placesOf,
+  lanePlacesOf,
   TRACK_HEIGHT,
   type LanePlace,
   type LanesShown,
@@ -50,7 +50,7 @@ export function TimelineChart(props: ChartProps): JSX.Element {
   const namesWidth = Math.min(260, Math.max(110, width.value * 0.24))
   const scale = { ...window, width: Math.max(60, width.value - namesWidth - 16) }
   const shown = { label, scale, nowMs, nameWidth: namesWidth - 24 }
-  const places = placesOf(lanes, shown)
+  const places = lanePlacesOf(lanes, shown)
   const total = places.at(-1)?.endY ?? 0
   const seen = places.filter(({ y, endY }) => endY >= top.value && y <= top.value + height.value)
   const moves = onWindow === undefined ? {} : movesOf(scale, namesWidth, onWindow)
