@@ -9,6 +9,7 @@ import {
   lanePlacesOf,
   type LanesShown,
 } from '../../src/dashboard/parts/lane-places.ts'
+import { shortName } from '../../src/dashboard/parts/words.ts'
 import { heldAt, holdsOf, lanesOf, type Hold } from '../../src/dashboard/state/holds.ts'
 import { folderRows, LeaseRows } from '../../src/dashboard/state/lease-rows.ts'
 import {
@@ -243,15 +244,20 @@ describe('the names of a timeline', () => {
     }
   }
 
-  it('stand in their bars, below those that are too short, and never over each other', () => {
+  it('stand in their bars, below those that are too short, and never below the next one', () => {
     const holds = [
-      ...[hold('ci-4710', 100, 110), hold('ci-4711', 120, 130), hold('ci-4712', 140, 250)],
-      ...[hold('ci-4713', 260, 265), hold('ci-4714', 980, 1_000)],
+      ...[hold('ci-4710', 100, 110), hold('ci-4711', 120, 130), hold('ci-4712', 200, 300)],
+      ...[hold('ci-4713', 310, 315), hold('ci-4714', 980, 1_000)],
     ]
     const [place] = lanePlacesOf([{ name: 'deploy:prod', tracks: [holds] }], SHOWN)
-    // The second would stand where the first one's name is, the last beyond the edge.
-    expect([...(place?.tracks[0]?.below ?? [])]).toEqual(['ci-4710 100', 'ci-4713 260'])
-    expect(barOf(hold('ci-4712', 140, 250), SHOWN).characters).toBeGreaterThan(7)
+    // The first would reach below the second, and the last beyond the edge.
+    expect([...(place?.tracks[0]?.below ?? [])]).toEqual(['ci-4711 120', 'ci-4713 310'])
+    expect(barOf(hold('ci-4712', 200, 300), SHOWN).characters).toBeGreaterThan(7)
+  })
+
+  it('keep their ends where they are cut: paths that begin alike are told apart', () => {
+    expect(shortName('file:/repo/src/app.ts', 21)).toBe('file:/repo/src/app.ts')
+    expect(shortName('file:/repo/src/app.ts', 16)).toBe('file…/src/app.ts')
   })
 
   it('have a line of their own in whatever lane needs it', () => {
@@ -273,14 +279,14 @@ describe('the names of a timeline', () => {
         for (const { holds, y: trackY, below } of first?.tracks ?? []) {
           expect(trackY).toBeGreaterThanOrEqual(y)
           y = trackY + (below.size === 0 ? 22 : 35)
-          let freeX = 0
-          for (const own of holds.filter(({ leaseId }) => below.has(leaseId))) {
+          for (const [index, own] of holds.entries()) {
+            if (!below.has(own.leaseId)) continue
             const { fromX, characters } = barOf(own, SHOWN)
             const { length } = labelOf(own, SHOWN)
             expect(length).toBeGreaterThan(characters)
-            expect(fromX).toBeGreaterThanOrEqual(freeX)
-            freeX = fromX + length * 6.7
-            expect(freeX).toBeLessThanOrEqual(1_000)
+            const next = holds[index + 1]
+            const freeX = next === undefined ? 1_000 : barOf(next, SHOWN).x
+            expect(fromX + length * 6.7).toBeLessThanOrEqual(Math.min(freeX, 1_000))
           }
         }
         expect(second?.y).toBe(first?.endY)

@@ -1,8 +1,8 @@
 /**
- * Where lanes stand, and the names in them. A name stands in its bar; one that is longer stands below, if nothing else does, so
- * that it need not be pointed at. What fits nowhere is cut short, and says so.
+ * Where lanes stand, and the names in them. A name stands in its bar; one that is longer stands below, unless it would reach below
+ * the next bar and be taken for the name of that one, so that it need not be pointed at. What fits nowhere is cut short, and says so.
  */
-import type { Hold, Lane } from '../state/holds.ts'
+import { firstMs, type Hold, type Lane } from '../state/holds.ts'
 import { xOf, type TimeScale } from './time-scale.ts'
 
 export const TRACK_HEIGHT = 22
@@ -37,8 +37,8 @@ export interface LanePlace {
   readonly tracks: readonly TrackPlace[]
   readonly y: number
   readonly endY: number
-  /** Its own name takes two lines. */
-  readonly isLong: boolean
+  /** Its own name takes two lines, of so many characters together; null: it stands in one. */
+  readonly nameCharacters: number | null
 }
 
 export function lanePlacesOf(lanes: readonly Lane[], shown: LanesShown): readonly LanePlace[] {
@@ -50,10 +50,17 @@ export function lanePlacesOf(lanes: readonly Lane[], shown: LanesShown): readonl
       height += TRACK_HEIGHT + (place.below.size === 0 ? 0 : BELOW_HEIGHT)
       return place
     })
-    const isLong = lane.name.length * NAME_CHARACTER > shown.nameWidth
+    const lineCharacters = Math.floor(shown.nameWidth / NAME_CHARACTER)
+    const isLong = lane.name.length > lineCharacters
     const y = laneY
     laneY += Math.max(height, isLong ? LONG_NAME_HEIGHT : 0) + LANE_PADDING
-    return { lane, tracks, y, endY: laneY, isLong }
+    return {
+      lane,
+      tracks,
+      y,
+      endY: laneY,
+      nameCharacters: isLong ? 2 * (lineCharacters - 1) : null,
+    }
   })
 }
 
@@ -87,16 +94,14 @@ export function labelOf(hold: Hold, { label }: LanesShown): string {
 
 /** In the order of time, which that of a track is. */
 function namesBelow(holds: readonly Hold[], shown: LanesShown): ReadonlySet<string> {
-  const below = new Set<string>()
-  let freeX = 0
-  for (const hold of holds) {
+  const { scale } = shown
+  const below = holds.filter((hold, index) => {
     const { x, width, fromX, characters } = barOf(hold, shown)
     const { length } = labelOf(hold, shown)
-    const isSeen = x + width > 0 && x < shown.scale.width
-    const endX = fromX + LABEL_START + length * LABEL_CHARACTER
-    if (!isSeen || length <= characters || fromX < freeX || endX > shown.scale.width) continue
-    below.add(hold.leaseId)
-    freeX = endX
-  }
-  return below
+    if (length <= characters || x + width <= 0 || x >= scale.width) return false
+    const next = holds[index + 1]
+    const freeX = next === undefined ? scale.width : inside(scale, firstMs(next))
+    return fromX + length * LABEL_CHARACTER <= Math.min(freeX, scale.width)
+  })
+  return new Set(below.map(({ leaseId }) => leaseId))
 }

@@ -19,7 +19,7 @@ import {
 } from './lane-places.ts'
 import { Mark, MARK_WORDS, MarkAt } from './marks.tsx'
 import { timeAt, timeLines, xOf, type TimeScale, type TimeWindow } from './time-scale.ts'
-import { clockText, spanText, visibleName } from './words.ts'
+import { clockText, shortName, spanText, visibleName } from './words.ts'
 
 const HEAD_HEIGHT = 26
 const TICKS_MAX = 60
@@ -195,7 +195,8 @@ interface LaneProps {
 }
 
 function LaneRow({ place, by, shown, namesWidth, tip }: LaneProps): JSX.Element {
-  const { lane, tracks, y, endY, isLong } = place
+  const { lane, tracks, y, endY, nameCharacters } = place
+  const name = visibleName(lane.name)
   const { scale, nowMs } = shown
   const height = endY - y
   const link = by === 'resource' ? linkToResource(lane.name) : linkTo('now', { holder: lane.name })
@@ -214,8 +215,8 @@ function LaneRow({ place, by, shown, namesWidth, tip }: LaneProps): JSX.Element 
         width={namesWidth - 24}
         height={height - LANE_PADDING}
       >
-        <a class={isLong ? 'lane-name long' : 'lane-name'} href={link}>
-          <bdi title={visibleName(lane.name)}>{visibleName(lane.name)}</bdi>
+        <a class={nameCharacters === null ? 'lane-name' : 'lane-name long'} href={link}>
+          <bdi title={name}>{shortName(name, nameCharacters ?? Infinity)}</bdi>
         </a>
       </foreignObject>
       <svg

@@ -66,3 +66,10 @@ export function visibleName(name: string): string {
     return `⟨U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}⟩`
   })
 }
+
+/** Without its middle, if it is longer: names that begin alike, such as paths, are told apart by their ends. */
+export function shortName(name: string, charactersMax: number): string {
+  if (name.length <= charactersMax) return name
+  const head = Math.floor(charactersMax / 4)
+  return `${name.slice(0, head)}…${name.slice(head + 1 - charactersMax)}`
+}

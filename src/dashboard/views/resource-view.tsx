@@ -6,6 +6,7 @@ import { holderMetadata, type LeaseInfo } from '../../core/lease.ts'
 import { useFeed } from '../feed-context.ts'
 import { CyclePicture } from '../parts/cycle-picture.tsx'
 import { Mark, markOf } from '../parts/marks.tsx'
+import { SPAN_MS } from '../parts/durations.ts'
 import { HolderLink, ResourceLink } from '../parts/names.tsx'
 import { Since, TimeLeft } from '../parts/time-left.tsx'
 import { TimelineChart } from '../parts/timeline-chart.tsx'
@@ -229,7 +230,8 @@ function QueueTable({ leases, queue, holds }: QueueProps): JSX.Element {
 }
 
 function waitText(waitMs: number): string {
-  return waitMs === 0 ? 'overdue: held for longer than usual' : `about ${spanText(waitMs)}`
+  if (waitMs === 0) return 'overdue: held for longer than usual'
+  return waitMs < SPAN_MS.second ? 'less than a second' : `about ${spanText(waitMs)}`
 }
 
 /** The leases below those that hold it, with what they may be used for and what is left of their budget. */

@@ -4,7 +4,7 @@ import { useMemo } from 'preact/hooks'
 import { useFeed } from '../feed-context.ts'
 import { CyclePicture } from '../parts/cycle-picture.tsx'
 import { Mark, MarkAt } from '../parts/marks.tsx'
-import { momentText, plural, visibleName } from '../parts/words.ts'
+import { momentText, plural, shortName, visibleName } from '../parts/words.ts'
 import { isDeadlock } from '../state/event-log.ts'
 import { readHistory } from '../state/history.ts'
 import { linkTo, linkToResource } from '../state/route.ts'
@@ -20,9 +20,10 @@ import type { LedgerRow } from '../wire/answers.ts'
 import { Section } from './resource-view.tsx'
 
 const NODE_HEIGHT = 28
-/** As wide as its longest name, up to what still leaves all columns in sight; longer names take two lines. */
-const NODE_WIDTH = { least: 120, most: 330 }
+/** As wide as its longest name, up to a part of the window; longer names take two lines. */
+const NODE_WIDTH = { least: 120, narrow: 190, part: 0.28 }
 const CHARACTER = 7.3
+const SMALL_CHARACTER = 6.7
 const GAP = { x: 70, y: 14 }
 const MARGIN = 20
 
@@ -62,7 +63,8 @@ function Graph({ graph }: { graph: WaitEdges }): JSX.Element {
   const rows = Math.max(...nodes.map(({ row }) => row)) + 1
   const longest = Math.max(...nodes.map(({ name }) => visibleName(name).length))
   const wanted = Math.ceil(longest * CHARACTER) + 36
-  const nodeWidth = Math.min(NODE_WIDTH.most, Math.max(NODE_WIDTH.least, wanted))
+  const most = Math.max(NODE_WIDTH.narrow, Math.floor(innerWidth * NODE_WIDTH.part))
+  const nodeWidth = Math.min(most, Math.max(NODE_WIDTH.least, wanted))
   const width = 2 * MARGIN + columns * nodeWidth + (columns - 1) * GAP.x
   const height = 2 * MARGIN + rows * (NODE_HEIGHT + GAP.y) + (graph.stuck.size > 0 ? 30 : 0)
   return (
@@ -159,15 +161,17 @@ function Node({ node, isStuck, width }: NodeProps): JSX.Element {
   const { x, y } = cornerOf(node, width)
   const { kind, name } = node
   const room = width - (isStuck ? 34 : 22)
-  const isLong = visibleName(name).length * CHARACTER > room
+  const text = visibleName(name)
+  const isLong = text.length * CHARACTER > room
+  const charactersMax = isLong ? 2 * Math.floor(room / SMALL_CHARACTER) : Infinity
   const link = kind === 'holder' ? linkTo('now', { holder: name }) : linkToResource(name)
   return (
     <g transform={`translate(${x} ${y})`}>
       <a class={isStuck ? `node ${kind} stuck` : `node ${kind}`} href={link}>
         <rect width={width} height={NODE_HEIGHT} rx={kind === 'holder' ? 14 : 3} />
         <foreignObject x={isStuck ? 24 : 12} width={room} height={NODE_HEIGHT}>
-          <bdi {...(isLong ? { class: 'long' } : {})} title={visibleName(name)}>
-            {visibleName(name)}
+          <bdi {...(isLong ? { class: 'long' } : {})} title={text}>
+            {shortName(text, charactersMax)}
           </bdi>
         </foreignObject>
         {isStuck ? <MarkAt name="deadlock" x={15} y={NODE_HEIGHT / 2} /> : null}
