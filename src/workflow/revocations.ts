@@ -104,7 +104,8 @@ const RETRY = { firstMs: 200, maxMs: 5_000 }
  *
  *  1. The guard gets an action with a lease: the watch begins, if it has not.
  *  2. The guard asks the store whether that lease was revoked.
- *  3. From then on the watch notifies the guard. A watch that fails continues at its last position.
+ *  3. From then on the watch notifies the guard. A watch that fails continues at its last position, or where nothing that
+ *     follows was pruned.
  *
  * While the ledger is empty there is no position to begin at, and the store is asked for each action. A store that keeps
  * no history notifies only the holder of a revocation.
@@ -180,6 +181,13 @@ export class RevocationWatch {
         })
       } catch (error) {
         if (signal.aborted || (isLeaseError(error) && error.code === 'CLOSED')) break
+        const prunedUpTo = isLeaseError(error) ? error.details['prunedUpTo'] : undefined
+        if (typeof prunedUpTo === 'string') {
+          after = prunedUpTo
+          // A revocation may have been missed: the store is asked about each lease once more.
+          this.#known = new RecentMap<string>(WORKFLOWS_REMEMBERED)
+          continue
+        }
         this.#fault.failed(error)
         const pauseMs = backOffMs(this.#fault.count, RETRY)
         await pause(this.#options.runtime, pauseMs, { keepAlive: false, signal })

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { openTenure, type Tenure } from '../../src/index.ts'
 import { onFault } from '../../src/runtime/diagnostics.ts'
+import { prunedError } from '../../src/store-port/position.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import {
   ActionGuard,
@@ -100,6 +101,22 @@ describe('a guard with a client', () => {
       code: 'LEASE_VIOLATION',
       details: { action_epoch: 1, current_epoch: 0 },
     })
+  })
+
+  it('hears of it although what came after the last event that is kept was pruned', async () => {
+    const { tenure, emit, revoke } = await newStage()
+    const [one, two] = [await emit(), await emit()]
+    const [first, second] = await tenure.history({ refusals: false })
+    const [kept, prunedUpTo] = [first?.position ?? '', second?.position ?? '']
+    const history: Tenure['history'] = () => tenure.history({ limit: 1 })
+    const watch: Tenure['watch'] = (options) => {
+      if (options?.after === kept) throw prunedError(kept, prunedUpTo)
+      return tenure.watch(options)
+    }
+    await using guard = new ActionGuard({ tenure: partly(tenure, { history, watch }) })
+    expect(await guard.process(one, () => 'done')).toBe('done')
+    await revoke()
+    await untilRevoked(guard, two)
   })
 
   it('hears of it after setLease as well, without any action', async () => {
