@@ -126,8 +126,15 @@ function ioredisDriver(client: IoredisClient): RedisDriver {
       return ioredisDriver(other)
     },
     connect: async () => {
-      if (client.status === 'wait') await client.connect()
-      else if (!driver.isReady) await new Promise<void>((resolve) => void driver.onReady(resolve))
+      if (driver.isReady) return
+      let leave = (): void => undefined
+      const ready = new Promise<void>((resolve) => (leave = driver.onReady(resolve)))
+      try {
+        // A Cluster that is down at the first look is looked at again, and the promise of that look never settles.
+        await (client.status === 'wait' ? Promise.race([ready, client.connect()]) : ready)
+      } finally {
+        leave()
+      }
     },
     disconnect: () => client.disconnect(),
     subscribe: (channel) => client.subscribe(channel),
