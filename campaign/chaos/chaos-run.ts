@@ -167,7 +167,8 @@ function outcomeOf(facts: HoldFacts, run: RunFacts): StepOutcome {
       : []),
     ...(share < EXPIRED_SHARE_MIN ? [`${Math.round(share * 100)} % of the grants expired`] : []),
   ]
-  const errors = Object.entries(facts.errors).map(([code, count]) => `${count} ${code}`)
+  const codes = Object.entries({ ...facts.refusals, ...facts.errors })
+  const told = codes.map(([code, count]) => `${count} ${code}`).join(', ')
   return {
     counts: {
       ...{ operations, grants, 'expired grants': expired, renewals: facts.renewals },
@@ -178,7 +179,7 @@ function outcomeOf(facts: HoldFacts, run: RunFacts): StepOutcome {
     failures: [...failures.slice(0, SHOWN_MAX), ...more(failures.length - SHOWN_MAX)],
     shortfalls,
     note: `${Math.round(perSecond)} operations a second, ${Math.round(share * 100)} % expired${
-      errors.length === 0 ? '' : `; ${errors.join(', ')}`
+      told === '' ? '' : `; ${told}`
     }`,
   }
 }

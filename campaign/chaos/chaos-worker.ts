@@ -62,7 +62,7 @@ async function unlessRefused<Answer>(call: Promise<Answer>): Promise<Answer | nu
     if (code.startsWith('STORE_')) {
       log.write(['error', nowUs(), code])
       await sleep(20)
-    } else log.write(['refused', nowUs()])
+    } else log.write(['refused', nowUs(), code])
     return null
   }
 }

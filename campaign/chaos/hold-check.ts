@@ -31,6 +31,8 @@ export interface HoldFacts {
   readonly wrongRefusals: readonly string[]
   /** What cannot be judged: lines that are none, or that speak of what was not told before. */
   readonly undecided: readonly string[]
+  /** By their codes. */
+  readonly refusals: Readonly<Record<string, number>>
   readonly errors: Readonly<Record<string, number>>
   /** For each log, when its last hold began; 0: it had none. */
   readonly lastStartUs: readonly number[]
@@ -67,6 +69,7 @@ class HoldCheck {
   readonly #resources = new Map<number, ResourceState>()
   /** By the guard's own order: the resource and the fence of each write. */
   readonly #taken: (readonly [resource: number, fence: number] | undefined)[] = []
+  readonly #refusals: Record<string, number> = {}
   readonly #errors: Record<string, number> = {}
   readonly #overlaps: string[] = []
   readonly #fenceFaults: string[] = []
@@ -87,19 +90,15 @@ class HoldCheck {
     const [kind, atUs] = line
     if (atUs < (this.#lastAtUs[log] ?? 0)) this.#undecided.push(`log ${log} goes back in time`)
     this.#lastAtUs[log] = atUs
-    if (kind === 'error') return this.#noteError(line[2])
+    if (kind === 'error') return countCode(this.#errors, line[2])
     this.#counts.operations += 1
-    if (kind === 'refused') return
+    if (kind === 'refused') return countCode(this.#refusals, line[2])
     if (kind === 'start') return this.#start(log, line)
     const hold = this.#holds[log]?.get(line[2])
     if (hold === undefined) this.#undecided.push(`log ${log}: ${kind} of a hold that never began`)
     else if (kind === 'renewed') this.#renew(hold, atUs, line[3])
     else if (kind === 'end') this.#end(hold, line[3])
     else this.#write(hold, atUs, line[3])
-  }
-
-  #noteError(code: string): void {
-    this.#errors[code] = (this.#errors[code] ?? 0) + 1
   }
 
   #start(log: number, [, atUs, id, resource, fence, untilUs, askedUs]: StartLine): void {
@@ -187,6 +186,7 @@ class HoldCheck {
       staleWrites: this.#staleWrites(),
       wrongRefusals: this.#wrongRefusals,
       undecided: this.#undecided,
+      refusals: this.#refusals,
       errors: this.#errors,
       lastStartUs: this.#lastStartUs,
     }
@@ -204,6 +204,10 @@ class HoldCheck {
     }
     return stale
   }
+}
+
+function countCode(counts: Record<string, number>, code: string): void {
+  counts[code] = (counts[code] ?? 0) + 1
 }
 
 interface MergedLine {

@@ -22,7 +22,7 @@ export type HoldLine =
   /** A guarded write: its number in the order in which the guard took them, or null if it was refused. */
   | readonly [kind: 'write', atUs: number, hold: number, order: number | null]
   /** A request that was answered and not granted. */
-  | readonly [kind: 'refused', atUs: number]
+  | readonly [kind: 'refused', atUs: number, code: string]
   /** The store could not be used, or did not say what it did. */
   | readonly [kind: 'error', atUs: number, code: string]
 
@@ -86,7 +86,7 @@ const LENGTHS: Readonly<Record<string, number>> = {
   renewed: 4,
   end: 4,
   write: 4,
-  refused: 2,
+  refused: 3,
   error: 3,
 }
 

@@ -34,7 +34,7 @@ const ANN: readonly HoldLine[] = [
   ['write', 20, 1, 1],
   ['renewed', 60, 1, 150],
   ['end', 120, 1, 'released'],
-  ['refused', 140],
+  ['refused', 140, 'WAIT_TIMEOUT'],
 ]
 const BEN: readonly HoldLine[] = [
   ['error', 50, 'STORE_UNAVAILABLE'],
@@ -48,6 +48,7 @@ describe('the checker of holds', () => {
       ...{ operations: 7, grants: 2, expired: 1, renewals: 1, writes: 2, lateWrites: 0 },
       ...{ overlaps: [], fenceFaults: [], fencesBack: [], staleWrites: [], wrongRefusals: [] },
       undecided: [],
+      refusals: { WAIT_TIMEOUT: 1 },
       errors: { STORE_UNAVAILABLE: 1 },
       lastStartUs: [10, 130],
     })
@@ -63,7 +64,7 @@ describe('the checker of holds', () => {
   })
 
   it('sees a holder that goes on after another has begun', () => {
-    const [start = ['refused', 0]] = ANN
+    const [start = ['refused', 0, '']] = ANN
     expect(check([start, ['renewed', 140, 1, 240]], BEN).overlaps).toHaveLength(1)
   })
 
@@ -114,7 +115,7 @@ describe('the checker of holds', () => {
 
   it('does not decide what is not told, and reads no line that a kill cut short', () => {
     expect(check([['end', 5, 9, 'lost']]).undecided).toHaveLength(1)
-    expect(check([ANN[0] ?? BEN[0], ['refused', 4]] as HoldLine[]).undecided).toHaveLength(1)
+    expect(check([ANN[0] ?? BEN[0], ['refused', 4, '']] as HoldLine[]).undecided).toHaveLength(1)
     expect(check([...ANN, ['renewed', 200, 1, 300]]).undecided).toHaveLength(1)
     expect(
       check(ANN, [
