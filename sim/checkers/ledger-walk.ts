@@ -16,7 +16,10 @@ export interface Step {
   readonly events: readonly TimedEvent[]
   /** What was live after the commit. Valid until the next step. */
   readonly live: ReadonlyMap<LeaseId, Entry>
-  /** The order key of every ticket: arrival, less ten seconds for each point of priority. */
+  /**
+   * The order key of every ticket: arrival, less ten seconds for each point of priority. Tickets of one commit arrive at
+   * one time, in the order in which the ledger and this map have them.
+   */
   readonly keys: ReadonlyMap<LeaseId, number>
 }
 
@@ -37,6 +40,8 @@ export function* walk(ledger: readonly TimedEvent[]): Generator<Step, void, unde
     for (let timed = ledger[index]; timed?.commit === first.commit; timed = ledger[index]) {
       apply(live, timed.event)
       if (timed.event.type === 'lease.queued') {
+        // Filed again it comes after all that are there.
+        keys.delete(timed.event.leaseId)
         keys.set(timed.event.leaseId, orderKey(timed.tick, timed.event.ticket.priority))
       }
       events.push(timed)

@@ -65,7 +65,9 @@ function isBefore(
   { id, keyUs }: { readonly id: LeaseId; readonly keyUs: number },
 ): boolean {
   const otherUs = keys.get(other) ?? Infinity
-  return otherUs === keyUs ? other < id : otherUs < keyUs
+  if (otherUs !== keyUs) return otherUs < keyUs
+  for (const filed of keys.keys()) if (filed === id || filed === other) return filed === other
+  return other < id
 }
 
 /** Up to how many a claim shares with, itself among them. */

@@ -72,10 +72,12 @@ function passedBy(
   timed: TimedEvent,
   { waiters, evidence }: Queues,
 ): readonly Passing[] {
+  // Of those that were filed in one commit the ledger tells the first first.
+  let isFiledBefore = true
   for (const waiter of waiters.values()) {
+    if (waiter.leaseId === served.leaseId) isFiledBefore = false
     if (waiter.leaseId === served.leaseId || waiter.isOffered) continue
-    const isFirst =
-      waiter.keyUs === served.keyUs ? waiter.leaseId < served.leaseId : waiter.keyUs < served.keyUs
+    const isFirst = waiter.keyUs === served.keyUs ? isFiledBefore : waiter.keyUs < served.keyUs
     if (!isFirst || !standsBefore(waiter, served)) continue
     const contacts = evidence.heard.get(waiter.leaseId) ?? []
     const last = contacts.findLast((contact) => contact.atUs <= timed.atUs)

@@ -12,10 +12,11 @@ import { ticketAhead } from '../../core/ticket-ahead.ts'
 import type { LeaseId } from '../../core/lease.ts'
 import { TICKETS_PER_REALM_MAX } from '../../core/limits.ts'
 import { isTree } from '../../core/resource.ts'
+import type { ReadSet } from '../../core/realm.ts'
 import type { Now } from '../../core/time.ts'
-import type { Decide } from '../../store-port/store.ts'
+import type { Decide, Ruling } from '../../store-port/store.ts'
 import type { ResolvedSettings } from '../resolved-settings.ts'
-import type { Attempt, EntryWrite, SeenClaim, VersionedEntry } from './backend.ts'
+import type { Attempt, EntryWrite, Place, SeenClaim, VersionedEntry } from './backend.ts'
 import { placeOf, realmViewOf, type CachedView } from './view-cache.ts'
 
 export interface AttemptPlan<Outcome> {
@@ -48,30 +49,133 @@ export function planAttempt<Outcome>(
     const lastFence = Math.max(view.lastFence, fenceTaken)
     return realmViewOf(view, lastFence, settings.for(view.readSet.resource))
   })
-  const { outcome, commit, validUntilUs } = decide(seen, now)
-  const latestUs = now.tick.us + now.toleranceUs + 1
+  const decided = decide(seen, now)
+  const { outcome, commit } = decided
   const only = views.length === 1 ? views[0] : undefined
   const ahead = only === undefined ? null : claimAhead(commit, only, mayGoBehind)
   const behind = ahead?.id === missedBehind ? null : ahead
   const keepsAlive = only !== undefined && isKeepAlive(commit, only, now)
+  const places = views.map((view) => {
+    const place = placeOf(view)
+    if (behind !== null) return { ...place, behind }
+    return keepsAlive ? { ...place, isKeepAlive: true } : place
+  })
+  return { outcome, attempt: attemptOf(decided, { places, views, now }) }
+}
+
+interface Attempted {
+  readonly places: readonly Place[]
+  readonly views: readonly CachedView[]
+  readonly now: Now
+}
+
+function attemptOf(
+  { commit, validUntilUs }: Ruling<unknown>,
+  { places, views, now }: Attempted,
+): Attempt {
+  const latestUs = now.tick.us + now.toleranceUs + 1
   return {
-    outcome,
-    attempt: {
-      places: views.map((view) => {
-        const place = placeOf(view)
-        if (behind !== null) return { ...place, behind }
-        return keepsAlive ? { ...place, isKeepAlive: true } : place
-      }),
-      fromUs: now.tick.us,
-      beforeUs: Math.min(latestUs, validUntilUs ?? latestUs),
-      wallMs: now.wallMs,
-      writes: writesOf(commit, views, firstNumber(now)),
-      events: commit.events,
-      requests: commit.requests,
-      epochs: commit.epochs,
-      wakes: commit.wakes,
-      fences: commit.firstFence === 0 ? null : { first: commit.firstFence, last: commit.lastFence },
-    },
+    places,
+    fromUs: now.tick.us,
+    beforeUs: Math.min(latestUs, validUntilUs ?? latestUs),
+    wallMs: now.wallMs,
+    writes: writesOf(commit, views, firstNumber(now)),
+    events: commit.events,
+    requests: commit.requests,
+    epochs: commit.epochs,
+    wakes: commit.wakes,
+    fences: commit.firstFence === 0 ? null : { first: commit.firstFence, last: commit.lastFence },
+  }
+}
+
+/**
+ * Plans tickets that are filed one behind the other in one attempt: each is decided on what those before it leave there.
+ * All of them depend on what the first one depends on, and each besides on its own id alone.
+ */
+export class TicketRow {
+  readonly #basis: RowBasis
+  readonly #records: Map<LeaseId, VersionedEntry>
+  #last: VersionedEntry
+  #now: Now
+  #ticketCount: number
+
+  /** Null if an attempt does more than to file a ticket, or less. */
+  static behind(first: Attempt, { views, now, settings }: RowStart): TicketRow | null {
+    const [view] = views
+    const ticket = filedTicket(first)
+    if (view === undefined || view.isDoubtful || ticket === null) return null
+    return new TicketRow(ticket, { view, now, settings })
+  }
+
+  private constructor(first: VersionedEntry, basis: RowBasis) {
+    this.#basis = basis
+    this.#records = new Map(basis.view.records).set(first.entry.id, first)
+    this.#last = first
+    this.#now = basis.now
+    this.#ticketCount = basis.view.ticketCount + 1
+  }
+
+  /** Null: it does anything else than to go behind the last one of the row. */
+  plan<Outcome>(
+    decide: Decide<Outcome>,
+    readSets: readonly ReadSet[],
+  ): AttemptPlan<Outcome> | null {
+    const now = microsecondLater(this.#now)
+    const { settings } = this.#basis
+    const records = this.#records
+    const ticketCount = Math.max(this.#ticketCount, records.size)
+    const [readSet] = readSets
+    if (readSet === undefined || ticketCount >= TICKETS_PER_REALM_MAX) return null
+    const view: CachedView = { ...this.#basis.view, readSet, records, prior: null, ticketCount }
+    const seen = realmViewOf(view, view.lastFence, settings.for(readSet.resource))
+    const decided = decide([seen], now)
+    const ahead = ticketAhead(decided.commit, seen.entries.values())
+    const places = [placeOf({ ...view, readSet: { ...readSet, depth: 'entry' } })]
+    const attempt = attemptOf(decided, { places, views: [view], now })
+    const ticket = filedTicket(attempt)
+    if (ahead?.id !== this.#last.entry.id || ticket === null) return null
+    records.set(ticket.entry.id, ticket)
+    this.#last = ticket
+    this.#now = now
+    this.#ticketCount += 1
+    return { outcome: decided.outcome, attempt }
+  }
+}
+
+/** No two decisions about one place are made at the same time; all of a row are committed by the same. */
+function microsecondLater({ tick, toleranceUs, ...rest }: Now): Now {
+  return { ...rest, tick: { ...tick, us: tick.us + 1 }, toleranceUs: toleranceUs - 1 }
+}
+
+/** What the first of a row was decided on. */
+interface RowStart {
+  readonly views: readonly CachedView[]
+  readonly now: Now
+  readonly settings: ResolvedSettings
+}
+
+interface RowBasis extends Omit<RowStart, 'views'> {
+  readonly view: CachedView
+}
+
+/** The new ticket that is all that an attempt writes. */
+function filedTicket({ writes }: Attempt): VersionedEntry | null {
+  const [write, ...others] = writes
+  if (write === undefined || write.before !== null || others.length > 0) return null
+  return write.after?.entry.kind === 'ticket' ? write.after : null
+}
+
+/** Several attempts as one, of which all or none is carried out. */
+export function joinedAttempt(first: Attempt, others: readonly Attempt[]): Attempt {
+  if (others.length === 0) return first
+  const all = [first, ...others]
+  return {
+    ...first,
+    places: all.flatMap(({ places }) => places),
+    fromUs: Math.max(...all.map(({ fromUs }) => fromUs)),
+    beforeUs: Math.min(...all.map(({ beforeUs }) => beforeUs)),
+    writes: all.flatMap(({ writes }) => writes),
+    events: all.flatMap(({ events }) => events),
   }
 }
 

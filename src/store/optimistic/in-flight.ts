@@ -5,6 +5,7 @@
  * A decision about an entry alone waits only for others about the same entry: a renewal must not be late because
  * another request keeps missing in the same place.
  */
+import type { LeaseId } from '../../core/lease.ts'
 import type { ReadSet } from '../../core/realm.ts'
 import { isTree, overlap, type Resource } from '../../core/resource.ts'
 import { TransientMap } from '../../runtime/transient-map.ts'
@@ -26,6 +27,11 @@ export class InFlight {
       if (readSet.depth === 'claims' && this.#touches(readSet)) return true
     }
     return false
+  }
+
+  /** Whether there is one about this very entry. */
+  hasEntry(leaseId: LeaseId): boolean {
+    return this.#ids.has(leaseId)
   }
 
   begin(readSets: readonly ReadSet[]): void {

@@ -25,17 +25,14 @@ import type {
 } from '../../store-port/store.ts'
 import { ResolvedSettings } from '../resolved-settings.ts'
 import { Subscribers } from '../subscribers.ts'
-import { planAttempt, type AttemptPlan } from './attempt-plan.ts'
+import { joinedAttempt, planAttempt, TicketRow, type AttemptPlan } from './attempt-plan.ts'
 import type { Attempt, Backend, EntryWrite, GroupReply, PlaceView, Reply } from './backend.ts'
-import { InFlight } from './in-flight.ts'
+import { RequestQueue, type PendingTransaction, type TakenRow } from './request-queue.ts'
 import { ServerClock, type Sample, type ServerTime } from './server-clock.ts'
 import { shownView, ViewCache, type CachedView } from './view-cache.ts'
 
 /** Two, so that the server works on one while the next is made. */
 const GROUPS_IN_FLIGHT_MAX = 2
-const GROUP_MAX = 500
-/** More than this are sent as two halves when nothing is in flight. */
-const SPLIT_MIN = 16
 const TRIES_MAX = 200
 const TRYING_MS_MAX = 10_000
 const TRIES_AT_ONCE = 4
@@ -54,46 +51,11 @@ const CLOSE_WITHIN_MS = 1_000
 const PAUSE_MS_MAX = 50
 const BEHIND_PAUSE_MS_MAX = 2
 const LOCAL_TICKETS_MAX = 10_000
-const NO_REQUESTS: readonly PendingRequest[] = []
-
-/** A transaction that has not ended, however often it must be tried. */
-interface PendingRequest {
-  readonly readSets: readonly ReadSet[]
-  readonly decide: Decide<unknown>
-  readonly resolve: (outcome: unknown) => void
-  readonly reject: (error: unknown) => void
-  /** When it was first sent. */
-  sentSinceMs: number | null
-  /** What the server said is there; null before it was asked. */
-  views: readonly CachedView[] | null
-  /** It has missed often, and its ticket may depend on the one before it alone. */
-  mayGoBehind: boolean
-  /**
-   * The ticket behind which the last try went in vain. Something that is no ticket may have been made after that one, as
-   * the lease of a transfer is: then the next try compares all that is there.
-   */
-  missedBehind: LeaseId | null
-  tries: number
-  /** How many of the tries came too late: the way was longer than was allowed for. */
-  lates: number
-  /** How long the latest of them was on its way, by the server's clock. */
-  latestUs: number
-  /** What the server's clock said when it refused the last try as one from its future; it may be standing still. */
-  refusedAtUs: number | null
-  /** What a try would have written was there when it missed: the driver may have sent it twice. */
-  mayBeDone: boolean
-  isInFlight: boolean
-  isFinished: boolean
-}
-
-const UNTRIED = {
-  ...{ sentSinceMs: null, views: null, mayGoBehind: false, missedBehind: null, tries: 0, lates: 0 },
-  ...{ latestUs: 0, refusedAtUs: null, mayBeDone: false, isInFlight: false, isFinished: false },
-}
+const NO_TRIES: readonly Try[] = []
 
 /** What was sent in one call. */
 interface Call {
-  readonly requests: readonly PendingRequest[]
+  readonly requests: readonly PendingTransaction[]
   readonly overdueAtMs: number
 }
 
@@ -105,11 +67,13 @@ interface ServerAccess {
 
 /** A request with the decision that is sent for it. */
 interface Try {
-  readonly request: PendingRequest
+  readonly request: PendingTransaction
   readonly views: readonly CachedView[]
   readonly now: Now
   readonly settings: ResolvedSettings
   readonly plan: AttemptPlan<unknown>
+  /** Those whose tickets are filed behind that of this one, in the same attempt. */
+  readonly joined: readonly Try[]
 }
 
 /** What was sent last, and the answer. */
@@ -132,7 +96,7 @@ export class OptimisticStore implements Store {
   readonly #runtime: Runtime
   readonly #clock: ServerTime
   readonly #cache = new ViewCache()
-  readonly #inFlight = new InFlight()
+  readonly #queue = new RequestQueue()
   readonly #subscribers = new Subscribers()
   /**
    * Tickets that were filed in this process. A session may have several processes, but a ticket is waited for where it was filed:
@@ -143,10 +107,10 @@ export class OptimisticStore implements Store {
   readonly #remote = new Set<Unsubscribe>()
   #settings: ResolvedSettings
   #settingsRevision: number
+  /** The time of the last decision. */
+  #decidedUs = 0
   /** The highest fence that this process has asked for: requests in flight together ask for different ones. */
   #lastFence = 0
-  #queue: PendingRequest[] = []
-  #again: PendingRequest[] = []
   #unfinished = 0
   /** In flight, and not overdue. */
   readonly #calls = new Set<Call>()
@@ -196,7 +160,7 @@ export class OptimisticStore implements Store {
       this.#backend.refuseApart?.(readSets)
       this.#unfinished += 1
       const settle = { resolve: resolve as (outcome: unknown) => void, reject }
-      this.#queue.push({ readSets, decide, ...settle, ...UNTRIED })
+      this.#queue.add({ readSets, decide, ...settle })
       this.#schedule()
     })
   }
@@ -255,8 +219,7 @@ export class OptimisticStore implements Store {
       const drained = new Promise<void>((resolve) => (this.#drained = resolve))
       await endsWithin(this.#runtime, CLOSE_WITHIN_MS, drained)
     }
-    const unsent = [...this.#again.splice(0), ...this.#queue.splice(0)]
-    for (const request of unsent) this.#fail(request, closedError())
+    for (const request of this.#queue.drain()) this.#fail(request, closedError())
     this.#subscribers.clear()
     for (const leaveServer of this.#remote) leaveServer()
     await this.#backend.close()
@@ -280,15 +243,16 @@ export class OptimisticStore implements Store {
   #sendGroups(): void {
     this.#passOverOverdue()
     while (this.#calls.size < GROUPS_IN_FLIGHT_MAX) {
-      const requests = this.#take()
-      if (requests.length === 0) break
-      void this.#send(requests)
+      const taken = this.#queue.take(this.#calls.size === 0)
+      if (taken.length === 0) break
+      void this.#send(taken)
     }
-    if (this.#queue.length + this.#again.length > 0) this.#awaitOverdue()
-    else this.#stopAwaiting()
+    if (this.#queue.isEmpty) this.#stopAwaiting()
+    else this.#awaitOverdue()
   }
 
-  #callOf(requests: readonly PendingRequest[]): Call {
+  #callOf(tries: readonly Try[]): Call {
+    const requests = tries.flatMap((one) => [one, ...one.joined].map(({ request }) => request))
     const wayMs = this.#clock.toleranceUs(requests.length) / 1000
     const overdueMs = Math.max(OVERDUE_MS_MIN, WAYS_UNTIL_OVERDUE * wayMs)
     return { requests, overdueAtMs: this.#runtime.monotonicMs() + overdueMs }
@@ -301,7 +265,7 @@ export class OptimisticStore implements Store {
     for (const call of this.#calls) {
       if (call.overdueAtMs > nowMs) continue
       this.#calls.delete(call)
-      for (const request of call.requests) this.#leaveFlight(request)
+      for (const request of call.requests) this.#queue.leaveFlight(request)
     }
   }
 
@@ -321,53 +285,23 @@ export class OptimisticStore implements Store {
     this.#overdueTimer = null
   }
 
-  /** Those that must be tried again, and of the others all that depend on no earlier one. */
-  #take(): readonly PendingRequest[] {
-    const waiting = this.#again.length + this.#queue.length
-    if (waiting === 0) return NO_REQUESTS
-    const isLull = this.#calls.size === 0 && waiting > SPLIT_MIN
-    const most = isLull ? Math.ceil(waiting / 2) : GROUP_MAX
-    const taken = this.#again.splice(0, most)
-    const left: PendingRequest[] = []
-    let passedOver: InFlight | null = null
-    for (const request of this.#queue) {
-      const { readSets } = request
-      const mustWait =
-        taken.length >= most ||
-        this.#inFlight.concerns(readSets) ||
-        passedOver?.concerns(readSets) === true
-      if (mustWait) {
-        left.push(request)
-        if (taken.length >= most) continue
-        passedOver ??= new InFlight()
-        passedOver.begin(readSets)
-        continue
-      }
-      request.isInFlight = true
-      this.#inFlight.begin(readSets)
-      taken.push(request)
-    }
-    this.#queue = left
-    return taken
-  }
-
-  async #send(requests: readonly PendingRequest[]): Promise<void> {
+  async #send(taken: readonly TakenRow[]): Promise<void> {
     const settingsRevision = this.#settingsRevision
-    const call = this.#callOf(requests)
+    const tries = this.#tryAll(taken)
+    const call = this.#callOf(tries)
     this.#calls.add(call)
-    const tries = this.#tryAll(requests)
     try {
       if (tries.length === 0) return
       const sentMs = this.#runtime.monotonicMs()
-      const attempts = tries.map(({ plan }) => this.#withoutLocalWakes(plan.attempt))
+      const attempts = tries.map((one) => this.#withoutLocalWakes(wholeAttempt(one)))
       const reply = await this.#backend.attempt({ settingsRevision, attempts })
       for (const { request } of tries) request.sentSinceMs ??= sentMs
       this.#hear(sentMs, reply, tries)
     } catch (error) {
-      for (const { request, plan } of tries) {
-        this.#fail(request, error)
+      for (const one of tries) {
+        this.#failAll(one, error)
         // It may have been committed, and the server was not asked to wake the sessions of this process.
-        this.#wake(plan.attempt.wakes)
+        this.#wake(one.plan.attempt.wakes)
       }
     } finally {
       this.#calls.delete(call)
@@ -391,19 +325,50 @@ export class OptimisticStore implements Store {
   }
 
   /** All of a group are decided at one time, which the server is then sent once. */
-  #tryAll(requests: readonly PendingRequest[]): readonly Try[] {
+  #tryAll(taken: readonly TakenRow[]): readonly Try[] {
     const us = this.#clock.lowerUs()
-    const now = this.#now({ us, toleranceUs: this.#clock.toleranceUs(requests.length) })
+    const count = taken.reduce((sum, { next }) => sum + 1 + next.length, 0)
+    const now = this.#now({ us, toleranceUs: this.#clock.toleranceUs(count) })
+    // Each of a row has a time of its own, after that of the last decision and no later than now.
+    const most = Math.max(0, us - this.#decidedUs - 1)
+    this.#decidedUs = us
     const tries: Try[] = []
-    for (const request of requests) {
-      const one = this.#try(request, now)
-      if (one !== null) tries.push(one)
+    for (const { request, next } of taken) {
+      const some = next.slice(0, most)
+      const spanUs = some.length
+      const first = this.#now({ us: us - spanUs, toleranceUs: now.toleranceUs + spanUs })
+      const one = this.#try(request, spanUs === 0 ? now : first)
+      const joined = one === null ? NO_TRIES : this.#join(one, some)
+      this.#queue.putBack(next.slice(joined.length).filter(({ isFinished }) => !isFinished))
+      if (one !== null) tries.push({ ...one, joined })
     }
     return tries
   }
 
+  /** Decides the next requests as far as each goes behind the one before it. */
+  #join(first: Try, next: readonly PendingTransaction[]): readonly Try[] {
+    if (next.length === 0) return NO_TRIES
+    const row = TicketRow.behind(first.plan.attempt, first)
+    const joined: Try[] = []
+    for (const request of next) {
+      const plan = this.#planIn(row, request)
+      if (plan === null) break
+      joined.push({ ...first, request, plan })
+    }
+    return joined
+  }
+
+  #planIn(row: TicketRow | null, request: PendingTransaction): AttemptPlan<unknown> | null {
+    try {
+      return row?.plan(request.decide, request.readSets) ?? null
+    } catch (error) {
+      this.#fail(request, error)
+      return null
+    }
+  }
+
   /** Null for a request whose decision itself throws. */
-  #try(request: PendingRequest, groupNow: Now): Try | null {
+  #try(request: PendingTransaction, groupNow: Now): Try | null {
     try {
       const views = request.views ?? request.readSets.map((one) => this.#cache.viewOf(one))
       const now = this.#nowFor(views, request, groupNow)
@@ -413,7 +378,7 @@ export class OptimisticStore implements Store {
       const basis = { views, now, settings, fenceTaken, mayGoBehind, missedBehind }
       const plan = planAttempt(request.decide, basis)
       this.#lastFence = Math.max(fenceTaken, plan.attempt.fences?.last ?? 0)
-      return { request, views, now, settings, plan }
+      return { request, views, now, settings, plan, joined: NO_TRIES }
     } catch (error) {
       this.#fail(request, error)
       return null
@@ -424,7 +389,7 @@ export class OptimisticStore implements Store {
    * A decision that came too late once was unlucky, as one call in a hundred may be. One that came too late twice allows
    * for the way that it really took; that of no other request does.
    */
-  #nowFor(views: readonly CachedView[], request: PendingRequest, now: Now): Now {
+  #nowFor(views: readonly CachedView[], request: PendingTransaction, now: Now): Now {
     const { lates, latestUs, refusedAtUs } = request
     let wallMs = now.wallMs
     for (const { lastWallMs } of views) wallMs = Math.max(wallMs, lastWallMs)
@@ -446,7 +411,8 @@ export class OptimisticStore implements Store {
   }
 
   #hear(sentMs: number, reply: GroupReply, tries: readonly Try[]): void {
-    const sample = sampleOf(this.#runtime, sentMs, reply)
+    const attempts = tries.reduce((sum, { joined }) => sum + 1 + joined.length, 0)
+    const sample = { ...sampleOf(this.#runtime, sentMs, reply), attempts }
     const isFromTheFuture = tries.some(({ plan }) => plan.attempt.fromUs > reply.nowUs)
     if (isFromTheFuture) this.#clock.reset(sample)
     else this.#clock.note(sample)
@@ -471,7 +437,7 @@ export class OptimisticStore implements Store {
     try {
       this.#settle(one, reply)
     } catch (error) {
-      this.#fail(one.request, error)
+      this.#failAll(one, error)
     }
   }
 
@@ -483,12 +449,15 @@ export class OptimisticStore implements Store {
 
   #settle(one: Try, reply: Reply | undefined): void {
     if (reply === undefined) throw this.#nonsense('an attempt has none')
-    if (reply.kind === 'missed') return this.#miss(one, reply.views)
-    if (reply.kind === 'committed') return this.#commit(one, reply.fencesMovedBy)
-    if (reply.kind === 'failed') return this.#fail(one.request, reply.error)
+    if (reply.kind === 'missed') return this.#missAll(one, reply.views)
+    if (reply.kind === 'committed') {
+      for (const each of [one, ...one.joined]) this.#commit(each, reply.fencesMovedBy)
+      return
+    }
+    if (reply.kind === 'failed') return this.#failAll(one, reply.error)
     const { url } = this.description
     const message = `the clock of ${url} is ${reply.behindMs} ms behind its last commit`
-    this.#fail(one.request, new LeaseError('STORE_UNAVAILABLE', message))
+    this.#failAll(one, new LeaseError('STORE_UNAVAILABLE', message))
   }
 
   #commit(one: Try, fencesMovedBy: number): void {
@@ -526,6 +495,23 @@ export class OptimisticStore implements Store {
     return planAttempt(one.request.decide, basis)
   }
 
+  #missAll(one: Try, views: readonly PlaceView[]): void {
+    const own = one.plan.attempt.places.length
+    this.#miss(one, views.slice(0, own))
+    for (const [index, { request, plan }] of one.joined.entries()) {
+      const view = views[own + index]
+      const readSet = plan.attempt.places[0]?.readSet
+      if (view === undefined || readSet === undefined) throw this.#nonsense('a place has no view')
+      request.mayBeDone ||= isThere(plan.attempt, [view])
+      const isNew =
+        view.prior === null && view.entries.every(({ entry }) => entry.id !== readSet.leaseId)
+      if (isNew) continue
+      request.mayJoin = false
+      this.#cache.learn(shownView(readSet, view, 0))
+    }
+    this.#queue.putBack(one.joined.map(({ request }) => request))
+  }
+
   #miss(one: Try, views: readonly PlaceView[]): void {
     const { request, plan } = one
     const { fences } = plan.attempt
@@ -542,7 +528,7 @@ export class OptimisticStore implements Store {
     this.#tryAgain(request)
   }
 
-  #triedMs({ sentSinceMs }: PendingRequest): number {
+  #triedMs({ sentSinceMs }: PendingTransaction): number {
     return sentSinceMs === null ? 0 : this.#runtime.monotonicMs() - sentSinceMs
   }
 
@@ -562,21 +548,21 @@ export class OptimisticStore implements Store {
    * At once, but not for ever at once: processes that keep missing each other must get out of step. A request that misses
    * all the same is decided while no other process can change anything there, if the server can hold what it is about.
    */
-  #tryAgain(request: PendingRequest): void {
-    if (request.tries < TRIES_AT_ONCE) return void this.#again.push(request)
+  #tryAgain(request: PendingTransaction): void {
+    if (request.tries < TRIES_AT_ONCE) return this.#queue.addAgain(request)
     const isStuck =
       request.tries >= TRIES_BEFORE_HOLDING || this.#triedMs(request) > TRYING_BEFORE_HOLDING_MS
     if (isStuck && this.#backend.holding !== undefined) return void this.#tryHolding(request)
     const mayPauseMs = request.mayGoBehind ? BEHIND_PAUSE_MS_MAX : PAUSE_MS_MAX
     const mostMs = Math.min(mayPauseMs, 2 ** (request.tries - TRIES_AT_ONCE))
     const resume = (): void => {
-      this.#again.push(request)
+      this.#queue.addAgain(request)
       this.#schedule()
     }
     this.#runtime.setTimer(this.#runtime.random() * mostMs, resume, { keepAlive: true })
   }
 
-  async #tryHolding(request: PendingRequest): Promise<void> {
+  async #tryHolding(request: PendingTransaction): Promise<void> {
     try {
       const held = await this.#backend.holding?.((attempt) => this.#askHolding(request, attempt))
       if (held != null) this.#hear(held.sentMs, held.reply, [held.one])
@@ -592,12 +578,12 @@ export class OptimisticStore implements Store {
    * no answer to hear.
    */
   async #askHolding(
-    request: PendingRequest,
+    request: PendingTransaction,
     attempt: Backend['attempt'],
   ): Promise<AnsweredTry | null> {
     const settingsRevision = this.#settingsRevision
     for (let tries = 1; ; tries += 1) {
-      const [one] = this.#tryAll([request])
+      const [one] = this.#tryAll([{ request, next: [] }])
       if (one === undefined) return null
       const sentMs = this.#runtime.monotonicMs()
       const reply = await attempt({ settingsRevision, attempts: [one.plan.attempt] })
@@ -606,36 +592,42 @@ export class OptimisticStore implements Store {
       this.#learn(one, answer.views)
       if (reply.settingsRevision === settingsRevision) continue
       // An ordinary call brings the settings as they are now.
-      this.#again.push(request)
+      this.#queue.addAgain(request)
       return null
     }
   }
 
+  #failAll(one: Try, error: unknown): void {
+    for (const { request } of [one, ...one.joined]) this.#fail(request, error)
+  }
+
   /** Whether or not something was written, nothing that is cached is certain any more. */
-  #fail(request: PendingRequest, error: unknown): void {
+  #fail(request: PendingTransaction, error: unknown): void {
     for (const readSet of request.readSets) this.#cache.forget(readSet)
     this.#finish(request)
     request.reject(request.mayBeDone ? inDoubt(error) : error)
   }
 
-  #finish(request: PendingRequest): void {
+  #finish(request: PendingTransaction): void {
     if (request.isFinished) return
     request.isFinished = true
-    this.#leaveFlight(request)
+    this.#queue.leaveFlight(request)
     this.#unfinished -= 1
     if (this.#unfinished === 0) this.#drained?.()
   }
-
-  #leaveFlight(request: PendingRequest): void {
-    if (request.isInFlight) this.#inFlight.end(request.readSets)
-    request.isInFlight = false
-  }
 }
 
-function sampleOf(runtime: Runtime, sentMs: number, { nowUs, replies }: GroupReply): Sample {
+/** What is sent for a try and those that are filed with it. */
+function wholeAttempt({ plan, joined }: Try): Attempt {
+  return joinedAttempt(
+    plan.attempt,
+    joined.map((each) => each.plan.attempt),
+  )
+}
+
+function sampleOf(runtime: Runtime, sentMs: number, { nowUs }: GroupReply): Sample {
   const receivedMs = runtime.monotonicMs()
-  const roundTripMs = receivedMs - sentMs
-  return { receivedMs, serverUs: nowUs, roundTripMs, attempts: replies.length }
+  return { receivedMs, serverUs: nowUs, roundTripMs: receivedMs - sentMs, attempts: 0 }
 }
 
 /** Whether something is there as an attempt would have written it. */

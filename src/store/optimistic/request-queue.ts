@@ -1,0 +1,176 @@
+/**
+ * What an optimistic store has to send, in the order in which it goes. Requests share a call unless one depends on what an
+ * earlier one is about to change. Of those for one flat resource the first is taken together with the next ones, which
+ * may all turn out to be tickets that are filed one behind the other (`TicketRow`).
+ */
+import type { LeaseId } from '../../core/lease.ts'
+import type { ReadSet } from '../../core/realm.ts'
+import { isTree, type Resource } from '../../core/resource.ts'
+import type { Decide } from '../../store-port/store.ts'
+import { InFlight } from './in-flight.ts'
+import type { CachedView } from './view-cache.ts'
+
+const GROUP_MAX = 500
+/** More than this are sent as two halves when nothing is in flight. */
+const SPLIT_MIN = 16
+/** Each is decided on all who wait before it, and nothing else runs meanwhile. */
+const ROW_MAX = 50
+const NOTHING_TAKEN: readonly TakenRow[] = []
+
+/** A transaction that has not ended, however often it must be tried. */
+export interface PendingTransaction {
+  readonly readSets: readonly ReadSet[]
+  readonly decide: Decide<unknown>
+  readonly resolve: (outcome: unknown) => void
+  readonly reject: (error: unknown) => void
+  /** When it was first sent. */
+  sentSinceMs: number | null
+  /** What the server said is there; null before it was asked. */
+  views: readonly CachedView[] | null
+  /** It has missed often, and its ticket may depend on the one before it alone. */
+  mayGoBehind: boolean
+  /**
+   * The ticket behind which the last try went in vain. Something that is no ticket may have been made after that one, as
+   * the lease of a transfer is: then the next try compares all that is there.
+   */
+  missedBehind: LeaseId | null
+  tries: number
+  /** How many of the tries came too late: the way was longer than was allowed for. */
+  lates: number
+  /** How long the latest of them was on its way, by the server's clock. */
+  latestUs: number
+  /** What the server's clock said when it refused the last try as one from its future; it may be standing still. */
+  refusedAtUs: number | null
+  /** What a try would have written was there when it missed: the driver may have sent it twice. */
+  mayBeDone: boolean
+  /** It may be filed in the attempt of the request before it; false once that was in vain for a reason of its own. */
+  mayJoin: boolean
+  isInFlight: boolean
+  isFinished: boolean
+}
+
+const UNTRIED = {
+  ...{ sentSinceMs: null, views: null, mayGoBehind: false, missedBehind: null, tries: 0, lates: 0 },
+  ...{
+    latestUs: 0,
+    refusedAtUs: null,
+    mayBeDone: false,
+    mayJoin: true,
+    isInFlight: false,
+    isFinished: false,
+  },
+}
+
+/** What its caller asks for. */
+export type NewRequest = Pick<PendingTransaction, 'readSets' | 'decide' | 'resolve' | 'reject'>
+
+/** A request, and those for the same resource that came after it and may be filed behind it. */
+export interface TakenRow {
+  readonly request: PendingTransaction
+  readonly next: PendingTransaction[]
+}
+
+export class RequestQueue {
+  readonly #inFlight = new InFlight()
+  #queue: PendingTransaction[] = []
+  #again: PendingTransaction[] = []
+
+  add(asked: NewRequest): void {
+    this.#queue.push({ ...asked, ...UNTRIED })
+  }
+
+  /** Whether all are on their way. */
+  get isEmpty(): boolean {
+    return this.#queue.length + this.#again.length === 0
+  }
+
+  /** It is in flight still, and goes before all others. */
+  addAgain(request: PendingTransaction): void {
+    this.#again.push(request)
+  }
+
+  /** TakenRow and not sent: they are taken anew, before all that came later. */
+  putBack(requests: readonly PendingTransaction[]): void {
+    for (const request of requests) this.leaveFlight(request)
+    this.#queue.unshift(...requests)
+  }
+
+  /** Others need not wait for it any more. */
+  leaveFlight(request: PendingTransaction): void {
+    if (request.isInFlight) this.#inFlight.end(request.readSets)
+    request.isInFlight = false
+  }
+
+  /** All that are not on their way, for good. */
+  drain(): readonly PendingTransaction[] {
+    return [...this.#again.splice(0), ...this.#queue.splice(0)]
+  }
+
+  /**
+   * Those that must be tried again, and of the others all that depend on no earlier one, or may be filed behind one that
+   * is taken as well. `isIdle`: nothing is on its way.
+   */
+  take(isIdle: boolean): readonly TakenRow[] {
+    const waiting = this.#again.length + this.#queue.length
+    if (waiting === 0) return NOTHING_TAKEN
+    const most = isIdle && waiting > SPLIT_MIN ? Math.ceil(waiting / 2) : GROUP_MAX
+    const taken = new TakenRequests(this.#again.splice(0, most))
+    const left: PendingTransaction[] = []
+    let passedOver: InFlight | null = null
+    for (const request of this.#queue) {
+      const { readSets } = request
+      if (taken.count >= most) {
+        left.push(request)
+        continue
+      }
+      const isPassedOver = passedOver?.concerns(readSets) === true
+      const row = isPassedOver ? null : taken.rowFor(request, this.#inFlight)
+      if (isPassedOver || (row === null && this.#inFlight.concerns(readSets))) {
+        left.push(request)
+        passedOver ??= new InFlight()
+        passedOver.begin(readSets)
+        continue
+      }
+      request.isInFlight = true
+      this.#inFlight.begin(readSets)
+      taken.add(request, row)
+    }
+    this.#queue = left
+    return taken.all
+  }
+}
+
+/** The requests of a group. Those for one resource make a row, whose first one must be decided before the others. */
+class TakenRequests {
+  readonly all: TakenRow[] = []
+  readonly #rows = new Map<Resource, TakenRow>()
+  count = 0
+
+  constructor(again: readonly PendingTransaction[]) {
+    for (const request of again) this.add(request, null)
+  }
+
+  /** The row at whose end a request may be; null if there is none, or it is about something that is in flight. */
+  rowFor({ readSets, mayJoin }: PendingTransaction, inFlight: InFlight): TakenRow | null {
+    const place = mayJoin ? placeInRow(readSets) : null
+    const row = place === null ? undefined : this.#rows.get(place.resource)
+    if (place === null || row === undefined || row.next.length + 1 >= ROW_MAX) return null
+    return inFlight.hasEntry(place.leaseId) ? null : row
+  }
+
+  add(request: PendingTransaction, row: TakenRow | null): void {
+    this.count += 1
+    if (row !== null) return void row.next.push(request)
+    const one: TakenRow = { request, next: [] }
+    this.all.push(one)
+    const place = placeInRow(request.readSets)
+    if (place !== null) this.#rows.set(place.resource, one)
+  }
+}
+
+/** Requests for one flat resource may go one behind the other. */
+function placeInRow(readSets: readonly ReadSet[]): ReadSet | null {
+  const [only, ...others] = readSets
+  if (only === undefined || others.length > 0) return null
+  return only.depth === 'claims' && !isTree(only.resource) ? only : null
+}
