@@ -182,13 +182,14 @@ const ENTRY_ONLY: ReadonlySet<Command['kind']> = new Set<Command['kind']>([
 
 /** What must be read to decide a command at its own place. */
 export function readSetOf(command: Command): ReadSet {
-  return {
+  const readSet: ReadSet = {
     resource: command.resource,
     extent: command.extent,
     leaseId: command.leaseId,
     requestId: requestIdOf(command),
     depth: ENTRY_ONLY.has(command.kind) ? 'entry' : 'claims',
   }
+  return command.kind === 'renew' ? { ...readSet, isUrgent: true } : readSet
 }
 
 /**

@@ -17,6 +17,8 @@ export interface ReadSet extends Reach {
    * `claims`: it depends on the set of live entries that overlap `resource`.
    */
   readonly depth: 'entry' | 'claims'
+  /** The holder loses what it has if this comes too late: of all that a process has to send, a store sends it first. */
+  readonly isUrgent?: true
 }
 
 /** The effect that a request id had when it was first heard. */

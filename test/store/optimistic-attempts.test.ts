@@ -1,5 +1,5 @@
 /** What a store that decides before it asks asks of its server, and what it does when it was wrong. */
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { LeaseError } from '../../src/core/errors.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
@@ -118,6 +118,21 @@ it('a thousand renewals of one process need at most ten calls', async () => {
   const answers = await Promise.all(wishes.map((one) => api.renew(ownLease(one))))
   expect(answers.every(({ kind }) => kind === 'renewed')).toBe(true)
   expect(backend.calls - before).toBeLessThanOrEqual(10)
+})
+
+it('a renewal goes before two thousand requests that wait to be sent already', async () => {
+  const { backend, ticks, open } = startServer()
+  const api = await open()
+  await api.acquire(wish(1))
+  ticks.pass(1_000)
+  const attempt = vi.spyOn(backend, 'attempt')
+  const others = Array.from({ length: 2_000 }, (_, n) => api.acquire(wish(n + 2, `work:O-${n}`)))
+  expect(await api.renew(ownLease(wish(1)))).toMatchObject({ kind: 'renewed' })
+  const renewed = attempt.mock.calls.findIndex(([{ attempts }]) => {
+    return attempts.some(({ places }) => places[0]?.readSet.leaseId === idOf(1))
+  })
+  expect(renewed).toBe(0)
+  await Promise.all(others)
 })
 
 it('renewals of a thousand sharers of one resource need at most ten calls', async () => {

@@ -1,8 +1,9 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { parseResource } from '../../src/core/resource.ts'
+import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import type { Runtime } from '../../src/runtime/runtime.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
@@ -79,4 +80,62 @@ it('a process that has much to write lets another write meanwhile', async () => 
   expect(written).toBeLessThan(BACKLOG / 2)
   await Promise.all(backlog)
   expect(written).toBe(BACKLOG)
+})
+
+describe('while a process has much to write', () => {
+  async function startBacklog(busyMs?: number) {
+    const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-commits-'))
+    onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }))
+    const file = path.join(directory, 'leases.db')
+    const patience = busyMs === undefined ? {} : { busyMs }
+    let pauses = 0
+    const slow = slowRuntime()
+    const setTimer: Runtime['setTimer'] = (...given) => {
+      pauses += 1
+      return slow.setTimer(...given)
+    }
+    const store = await SqliteStore.open({
+      path: file,
+      runtime: { ...slow, setTimer },
+      ...patience,
+    })
+    const service = new LeaseService({ store, runtime: systemRuntime })
+    onTestFinished(() => service.close())
+    let written = 0
+    const acquire = async (name: string) => {
+      const own = { id: systemRuntime.uuid(), holder: 'ann' }
+      const resource = parseResource(`work:${name}`)
+      await service.acquire({ ...own, resource, session: 'ann', ttlMs: 30_000, waitMs: 0 })
+      written += 1
+      return own
+    }
+    const held = await acquire('held')
+    const backlog = Array.from({ length: BACKLOG }, (_, n) => acquire(String(n)))
+    const counts = { written: () => written, pauses: () => pauses }
+    return { file, service, held, backlog, ...counts }
+  }
+
+  it('what it holds is renewed before all that waits already', async () => {
+    const { service, held, backlog, written } = await startBacklog()
+    await backlog[0]
+    const { kind } = await service.renew({ ...held, requestId: systemRuntime.uuid() })
+    expect(kind).toBe('renewed')
+    expect(written()).toBeLessThan(BACKLOG / 2)
+    await Promise.all(backlog)
+  })
+
+  it('none of it fails because another process has the database for a moment', async () => {
+    const { file, backlog, pauses } = await startBacklog(300)
+    const ended = Promise.allSettled(backlog)
+    const Driver = await loadSqlite()
+    const other = new Driver(file)
+    onTestFinished(() => void other.close())
+    await backlog[BACKLOG / 2]
+    other.exec('BEGIN IMMEDIATE')
+    const before = pauses()
+    // One of them may have been begun already; the others say that the store has found the database busy.
+    await expect.poll(() => pauses() - before, { interval: 1 }).toBeGreaterThan(2)
+    other.exec('COMMIT')
+    expect((await ended).filter(({ status }) => status === 'rejected')).toEqual([])
+  })
 })

@@ -7,6 +7,7 @@ import type { LeaseId } from '../../core/lease.ts'
 import type { ReadSet } from '../../core/realm.ts'
 import { isTree, type Resource } from '../../core/resource.ts'
 import type { Decide } from '../../store-port/store.ts'
+import { urgentFirst } from '../urgent-first.ts'
 import { InFlight } from './in-flight.ts'
 import type { CachedView } from './view-cache.ts'
 
@@ -115,6 +116,7 @@ export class RequestQueue {
     if (waiting === 0) return NOTHING_TAKEN
     const most = isIdle && waiting > SPLIT_MIN ? Math.ceil(waiting / 2) : GROUP_MAX
     const taken = new TakenRequests(this.#again.splice(0, most))
+    if (waiting > most) this.#queue = urgentFirst(this.#queue)
     const left: PendingTransaction[] = []
     let passedOver: InFlight | null = null
     for (const request of this.#queue) {

@@ -37,6 +37,7 @@ import {
   type SqliteConnection,
   type SqliteStoreOptions,
 } from './sqlite-connection.ts'
+import { urgentFirst, type Sendable } from '../urgent-first.ts'
 import { SqliteHistory } from './sqlite-history.ts'
 import { SqliteListeners } from './sqlite-listeners.ts'
 import { SqliteQuestions } from './sqlite-questions.ts'
@@ -51,6 +52,7 @@ import { EVENT_COLUMNS, eventOf, idOf, keyOf, leaseNumberOf, typeOf } from './sq
 import type { SqliteFinder } from './sqlite-finder.ts'
 
 const GROUP_MAX = 1_000
+const NO_READ_SETS: readonly ReadSet[] = []
 /** A transaction that has taken this long takes no further job: other processes and this one have more to do. */
 const GROUP_MS_MAX = 100
 /**
@@ -60,7 +62,7 @@ const GROUP_MS_MAX = 100
 const LEFT_TO_OTHERS_MS = 10
 
 /** A piece of work for the next transaction, and its caller, who hears the answer after the commit and not before. */
-interface GroupJob {
+interface GroupJob extends Sendable {
   readonly sinceMs: number
   /** Runs inside the transaction, and again after a rollback. Throws only what ends the whole transaction. */
   run(): void
@@ -86,6 +88,10 @@ export class SqliteStore implements Store {
   #scheduled = false
   #retry: Timer | null = null
   #busyTries = 0
+  /** The last transaction has left some behind. */
+  #hasBacklog = false
+  /** When it ended. */
+  #ranAtMs = -Infinity
   #dirty = false
   /** Set while rows are being written: an error then leaves half of them, and the whole transaction must go. */
   #writing = false
@@ -117,7 +123,7 @@ export class SqliteStore implements Store {
   }
 
   transact<Outcome>(readSets: readonly ReadSet[], decide: Decide<Outcome>): Promise<Outcome> {
-    return this.#enqueue(() => {
+    return this.#enqueue(readSets, () => {
       const clock = this.#state.tick()
       const now = nowOf(clock)
       const views = readSets.map((readSet) => this.#reader.view(readSet, now))
@@ -134,14 +140,14 @@ export class SqliteStore implements Store {
   readonly settings: Store['settings'] = () => this.#questions.settings()
 
   countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
-    return this.#enqueue(() => {
+    return this.#enqueue(NO_READ_SETS, () => {
       writeRefusals(this.#state, refusals)
       this.#dirty = true
     })
   }
 
   configure(change: SettingChange): Promise<void> {
-    return this.#enqueue(() => {
+    return this.#enqueue(NO_READ_SETS, () => {
       this.#writer.configure(change, this.#connection.ticks.wallMs())
       this.#dirty = true
     })
@@ -149,7 +155,7 @@ export class SqliteStore implements Store {
 
   prune(policy: PrunePolicy): Promise<Pruned> {
     this.#listeners.removeStale()
-    return this.#enqueue(() => {
+    return this.#enqueue(NO_READ_SETS, () => {
       const pruned = this.#writer.prune(policy)
       this.#dirty = true
       return pruned
@@ -195,7 +201,7 @@ export class SqliteStore implements Store {
     this.#wakes.push(...commit.wakes)
   }
 
-  #enqueue<Result>(work: () => Result): Promise<Result> {
+  #enqueue<Result>(readSets: readonly ReadSet[], work: () => Result): Promise<Result> {
     if (this.#closing !== null) return Promise.reject(closedError())
     return new Promise<Result>((resolve, reject) => {
       let committed: GroupJob['committed'] = () => undefined
@@ -209,7 +215,7 @@ export class SqliteStore implements Store {
         }
       }
       const sinceMs = this.#runtime.monotonicMs()
-      this.#queue.push({ sinceMs, run, committed: () => committed(), failed: reject })
+      this.#queue.push({ readSets, sinceMs, run, committed: () => committed(), failed: reject })
       this.#schedule()
     })
   }
@@ -226,6 +232,7 @@ export class SqliteStore implements Store {
   #flush(): void {
     this.#retry?.cancel()
     this.#retry = null
+    if (this.#hasBacklog) this.#queue = urgentFirst(this.#queue)
     const group = this.#queue.slice(0, GROUP_MAX)
     if (group.length === 0) return
     try {
@@ -248,10 +255,13 @@ export class SqliteStore implements Store {
     throw new LeaseError('STORE_UNAVAILABLE', message, { details: { store: url } })
   }
 
-  /** Nothing was read or written yet: calls that have waited long enough fail, the rest try again. */
+  /**
+   * Nothing was read or written yet: calls that have waited long enough for others fail, the rest try again. While this
+   * process itself had the database, its calls waited for each other.
+   */
   #waitForOthers(): void {
-    const nowMs = this.#runtime.monotonicMs()
-    const tired = this.#queue.filter((job) => nowMs - job.sinceMs > this.#connection.busyMs)
+    const busySinceMs = this.#runtime.monotonicMs() - this.#connection.busyMs
+    const tired = this.#queue.filter((job) => Math.max(job.sinceMs, this.#ranAtMs) < busySinceMs)
     this.#take(tired)
     for (const job of tired) job.failed(this.#busyError())
     if (this.#queue.length === 0) return this.#drained?.()
@@ -283,6 +293,8 @@ export class SqliteStore implements Store {
       return this.#finish(group, (job) => job.failed(mapped))
     }
     if (this.#dirty) this.#listeners.announce(this.#wakes)
+    this.#hasBacklog = ran.length < this.#queue.length
+    this.#ranAtMs = this.#runtime.monotonicMs()
     if (ran.length < group.length) this.#flushAfter(LEFT_TO_OTHERS_MS)
     this.#finish(ran, (job) => job.committed())
   }
