@@ -376,4 +376,20 @@ describe('a call that hangs while the server is well', () => {
     state.hangs = false
     expect(await api.acquire(wish(4, 'work:W-4'))).toMatchObject({ kind: 'granted' })
   })
+
+  it('is not followed by more and more of them while the server answers none', async () => {
+    const { api, state, hung, runtime } = await startHanging()
+    state.hangs = true
+    for (let n = 1; n <= 100; n += 1) {
+      void api.acquire(wish(n, `work:W-${n}`))
+      await runtime.advance(100)
+    }
+    expect(hung.length).toBeLessThanOrEqual(4)
+    state.hangs = false
+    while (hung.length > 0) {
+      hung.shift()?.()
+      await runtime.settle()
+    }
+    expect(await api.acquire(wish(101, 'work:W-101'))).toMatchObject({ kind: 'granted' })
+  })
 })

@@ -46,6 +46,11 @@ const HELD_TRIES_MAX = 4
 /** A call is overdue after so many times what a decision is allowed for its way, and never before so long. */
 const WAYS_UNTIL_OVERDUE = 10
 const OVERDUE_MS_MIN = 250
+/**
+ * A server with too much to do is late with every call. It must not be sent more and more of them for that, until no
+ * connection is left for any.
+ */
+const OVERDUE_MAX = 2
 /** How long closing waits for what is in flight; a client gives its leases back before. */
 const CLOSE_WITHIN_MS = 1_000
 const PAUSE_MS_MAX = 50
@@ -114,6 +119,8 @@ export class OptimisticStore implements Store {
   #unfinished = 0
   /** In flight, and not overdue. */
   readonly #calls = new Set<Call>()
+  /** In flight still, and nothing waits for them any more. */
+  readonly #overdue = new Set<Call>()
   /** When the first of them is overdue, while a request waits for it. */
   #overdueTimer: Timer | null = null
   #isScheduled = false
@@ -263,14 +270,16 @@ export class OptimisticStore implements Store {
     if (this.#calls.size === 0) return
     const nowMs = this.#runtime.monotonicMs()
     for (const call of this.#calls) {
-      if (call.overdueAtMs > nowMs) continue
+      if (call.overdueAtMs > nowMs || this.#overdue.size === OVERDUE_MAX) continue
       this.#calls.delete(call)
+      this.#overdue.add(call)
       for (const request of call.requests) this.#queue.leaveFlight(request)
     }
   }
 
   #awaitOverdue(): void {
-    if (this.#calls.size === 0 || this.#overdueTimer !== null || this.#closing !== null) return
+    const isAwaited = this.#overdueTimer !== null || this.#overdue.size === OVERDUE_MAX
+    if (this.#calls.size === 0 || isAwaited || this.#closing !== null) return
     const firstAtMs = Math.min(...[...this.#calls].map(({ overdueAtMs }) => overdueAtMs))
     const leftMs = firstAtMs - this.#runtime.monotonicMs()
     const look = (): void => {
@@ -305,6 +314,7 @@ export class OptimisticStore implements Store {
       }
     } finally {
       this.#calls.delete(call)
+      this.#overdue.delete(call)
       this.#sendGroups()
     }
   }
