@@ -97,10 +97,12 @@ const CALL_MS_DEFAULT = 5_000
 const POOL_SIZE_DEFAULT = 4
 
 /** A pool through which nothing has been sent yet, and what must be done when it is needed no more. */
-interface ReachedPool {
+export interface ReachedPool {
   readonly caller: PostgresCaller
   readonly pool: PostgresPool
+  /** For messages; without a password. */
   readonly url: string
+  readonly runtime: Runtime
   readonly callMs: number
   readonly end: () => Promise<void>
 }
@@ -116,7 +118,7 @@ export async function connectPostgres(options: PostgresConnectOptions): Promise<
   if (givenPool !== undefined) {
     const [pool, url] = [requirePool(givenPool), 'postgres:']
     const caller = new PostgresCaller({ ...facts, pool, url })
-    return { caller, pool, url, callMs, end: () => Promise.resolve() }
+    return { caller, pool, url, runtime, callMs, end: () => Promise.resolve() }
   }
   const { href: connectionString, shown: url } = readPostgresUrl(given)
   const Pool = await loadPostgres()
@@ -131,7 +133,7 @@ export async function connectPostgres(options: PostgresConnectOptions): Promise<
     ...(prepare ? { statement_timeout: callMs } : {}),
   })
   const caller = new PostgresCaller({ ...facts, pool, url })
-  return { caller, pool, url, callMs, end: () => pool.end() }
+  return { caller, pool, url, runtime, callMs, end: () => pool.end() }
 }
 
 /** Of Tenure, which are read before; and those of the driver that make sense for a store. */

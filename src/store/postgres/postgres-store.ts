@@ -7,7 +7,7 @@
  */
 import { closedError } from '../../core/errors.ts'
 import { parseNamespace } from '../../core/resource.ts'
-import type { Runtime, Timer } from '../../runtime/runtime.ts'
+import type { Timer } from '../../runtime/runtime.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type {
   Store,
@@ -31,6 +31,7 @@ import {
   type PostgresConnectOptions,
   type PostgresPool,
   type PostgresRow,
+  type ReachedPool,
   type Statement,
   type LoneClient,
 } from '../../drivers/postgres-driver.ts'
@@ -99,8 +100,8 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 
 export async function openPostgresBackend(options: PostgresStoreOptions): Promise<PostgresBackend> {
   const namespace = parseNamespace(options.namespace ?? 'default')
-  const { caller, pool, url, callMs, end } = await connectPostgres(options)
-  const { nowUs, runtime = systemRuntime } = options
+  const reached = await connectPostgres(options)
+  const { caller, url } = reached
   try {
     const isForced = options.convert === 'force'
     if (!(await caller.during(isCurrent))) {
@@ -108,29 +109,18 @@ export async function openPostgresBackend(options: PostgresStoreOptions): Promis
       await caller.during(work, MIGRATION_STEP_MS_MAX)
     }
     const number = await caller.during((connection) => numberOf(connection, namespace))
-    return new PostgresBackend({
-      ...{ caller, runtime, url, namespace, number, end },
-      listener: listenerOn(pool, { caller, runtime, callMs }),
-      ...(nowUs === undefined ? {} : { nowUs }),
-    })
+    return new PostgresBackend({ ...reached, namespace, number, nowUs: options.nowUs })
   } catch (error) {
-    await end()
+    await reached.end()
     throw error
   }
 }
 
-interface PostgresBackendOptions {
-  readonly caller: PostgresCaller
-  readonly listener: ChannelListener
-  readonly runtime: Runtime
-  readonly url: string
+interface PostgresBackendOptions extends ReachedPool {
   readonly namespace: string
   /** The number of the namespace. */
   readonly number: number
-  /** A clock that stands in for the server's, in microseconds, for tests. */
-  readonly nowUs?: () => number
-  /** Frees what was opened for this store alone. */
-  readonly end: () => Promise<void>
+  readonly nowUs: PostgresStoreOptions['nowUs'] | undefined
 }
 
 const SETTINGS = `SELECT to_jsonb(c) FROM tenure.config AS c WHERE namespace = $1::integer
@@ -151,6 +141,7 @@ export class PostgresBackend implements Backend {
   readonly clockDomain: string = CLOCK_DOMAIN
   readonly isQuick = false
   readonly #options: PostgresBackendOptions
+  readonly #listener: ChannelListener
   /** Of the namespace; another one after a restore of the database. */
   #number: number
   readonly #followers = new Set<() => void>()
@@ -165,6 +156,7 @@ export class PostgresBackend implements Backend {
 
   constructor(options: PostgresBackendOptions) {
     this.#options = options
+    this.#listener = listenerOn(options)
     this.#following = new RepeatedFault('store/postgres/follow', options.runtime)
     this.#number = options.number
     this.description = {
@@ -323,7 +315,7 @@ export class PostgresBackend implements Backend {
   async subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
     this.#refuseIfClosed()
     const channel = channelOf(session, this.#options.namespace)
-    return this.#options.listener.listen(channel, (payload) => {
+    return this.#listener.listen(channel, (payload) => {
       listener({ leaseIds: payload === null ? null : [payload] })
     })
   }
@@ -343,7 +335,7 @@ export class PostgresBackend implements Backend {
     this.#closed = true
     this.#followers.clear()
     this.#stopFollowing()
-    await this.#options.listener.settled()
+    await this.#listener.settled()
     await this.#options.end()
   }
 
@@ -351,7 +343,7 @@ export class PostgresBackend implements Backend {
     const channel = `tenure_ledger_${this.#number}`
     this.#followedEnd = null
     this.#scheduleLook(0)
-    this.#unfollow = this.#options.listener.listenSoon(channel, () => this.#callFollowers())
+    this.#unfollow = this.#listener.listenSoon(channel, () => this.#callFollowers())
   }
 
   #stopFollowing(): void {
@@ -369,7 +361,7 @@ export class PostgresBackend implements Backend {
   #scheduleLook(delayMs: number): void {
     const { runtime } = this.#options
     const look = async (): Promise<void> => {
-      let nextMs = this.#options.listener.isUp ? FOLLOW_POLL_MS : FOLLOW_POLL_ALONE_MS
+      let nextMs = this.#listener.isUp ? FOLLOW_POLL_MS : FOLLOW_POLL_ALONE_MS
       try {
         await this.#look()
         this.#following.succeeded()
@@ -461,17 +453,10 @@ function settingOf({ key, value, scope, resource_id }: SettingJson): SettingRow 
   return { key, value, scope, resourceId: resource_id === '' ? null : resource_id }
 }
 
-interface PostgresListenerOptions {
-  readonly caller: PostgresCaller
-  readonly runtime: Runtime
-  readonly callMs: number
-}
-
 const listeners = new WeakMap<PostgresPool, ChannelListener>()
 
-/** The options are those of the first store on the pool. */
-function listenerOn(pool: PostgresPool, options: PostgresListenerOptions): ChannelListener {
-  const { caller, runtime, callMs } = options
+/** It is as the first store on the pool has made it. */
+function listenerOn({ pool, caller, runtime, callMs }: ReachedPool): ChannelListener {
   const listener =
     listeners.get(pool) ??
     new ChannelListener({
