@@ -11,6 +11,7 @@ import {
   driverOf,
   hearErrors,
   letProcessEnd,
+  RedisCalls,
   type IoredisClient,
   type RedisClient,
   type RedisDriver,
@@ -29,19 +30,23 @@ export interface RedisConnectOptions {
   readonly runtime?: Runtime
 }
 
-export const CALL_MS_DEFAULT: number = 5_000
+const CALL_MS_DEFAULT = 5_000
 const CONNECT_MS_DEFAULT = 5_000
 /** More than the server is ever asked to wait before it answers. */
 const SILENCE_MS_MIN = 5_000
 const RECONNECT_MS_MAX = 2_000
 
-export interface RedisConnection {
-  readonly driver: RedisDriver
+/** A server that answers, and what must be done when it is needed no more. */
+export interface ReachedRedis {
+  readonly calls: RedisCalls
+  /** For messages; without a password. */
   readonly url: string
+  readonly runtime: Runtime
+  readonly callMs: number
   readonly close: () => void
 }
 
-export async function connectRedis(options: RedisConnectOptions): Promise<RedisConnection> {
+export async function connectRedis(options: RedisConnectOptions): Promise<ReachedRedis> {
   const { client, url } = options
   if (client !== undefined && url !== undefined) {
     throw invalid('client', 'must not be given together with url', url)
@@ -49,13 +54,19 @@ export async function connectRedis(options: RedisConnectOptions): Promise<RedisC
   if (client !== undefined) {
     const driver = driverOf(client)
     if (!driver.isReady) await bounded(driver.connect(), 'redis:', options)
-    return { driver, url: 'redis: (a client of the caller)', close: () => undefined }
+    return reached(driver, 'redis: (a client of the caller)', options)
   }
   const address = addressOf(url)
   const shown = showUrl(address)
   const driver = await connectTo(address, shown, options)
   if (address.db !== 0) await requireDatabase(driver, shown, options)
-  return { driver, url: shown, close: () => driver.disconnect() }
+  return { ...reached(driver, shown, options), close: () => driver.disconnect() }
+}
+
+function reached(driver: RedisDriver, url: string, options: RedisConnectOptions): ReachedRedis {
+  const { runtime = systemRuntime, callMs = CALL_MS_DEFAULT } = options
+  const facts = { url, runtime, callMs }
+  return { ...facts, calls: new RedisCalls(driver, facts), close: () => undefined }
 }
 
 /** The driver asks for the database by itself, but goes on in database 0 when the server refuses. */

@@ -6,20 +6,19 @@ import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Checkup } from '../../store-port/store.ts'
 import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
 import { tryWake } from '../wake-trial.ts'
-import { RedisCalls } from '../../drivers/redis-driver.ts'
+import type { RedisCalls } from '../../drivers/redis-driver.ts'
 import { withoutCommand } from '../../drivers/redis-errors.ts'
 import { KEY_PREFIX } from './redis-layout.ts'
 import { RedisNamespace } from './redis-namespace.ts'
 import { ACCEPT_CLOCK_SCRIPT } from './redis-scripts.ts'
-import { CALL_MS_DEFAULT, connectRedis } from '../../drivers/redis-connect.ts'
+import { connectRedis } from '../../drivers/redis-connect.ts'
 import { evictionOf, EVICTS_NOTHING, type RedisStoreOptions } from './redis-store.ts'
 
 const TRIAL_MS = 10_000
 
 export async function openRedisCheckup(options: RedisStoreOptions): Promise<Checkup> {
-  const { callMs = CALL_MS_DEFAULT, namespace = 'default', buckets } = options
-  const { driver, url, close } = await connectRedis(options)
-  const calls = new RedisCalls(driver, { url, callMs, runtime: systemRuntime })
+  const { namespace = 'default', buckets } = options
+  const { calls, close } = await connectRedis(options)
   const how = { namespace, buckets, runtime: systemRuntime }
   return {
     acceptClock: async () => acceptClock(await RedisNamespace.open(calls, how)),

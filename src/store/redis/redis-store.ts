@@ -17,16 +17,15 @@ import type {
 import type { Backend, Attempt, Group, GroupReply, Reply } from '../optimistic/backend.ts'
 import { OptimisticStore } from '../optimistic/optimistic-store.ts'
 import {
-  CALL_MS_DEFAULT,
   connectRedis,
+  type ReachedRedis,
   type RedisConnectOptions,
 } from '../../drivers/redis-connect.ts'
-import { pairsOf, RedisCalls, type RedisDriver } from '../../drivers/redis-driver.ts'
+import { pairsOf, type RedisCalls, type RedisDriver } from '../../drivers/redis-driver.ts'
 import { RedisNamespace } from './redis-namespace.ts'
 import { invalid, isLeaseError } from '../../core/errors.ts'
 import type { ReadSet } from '../../core/realm.ts'
 import type { SettingRow } from '../../core/settings.ts'
-import type { Runtime } from '../../runtime/runtime.ts'
 import {
   ChannelListener,
   type ChannelEvents,
@@ -71,20 +70,19 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Store>
 /** What a store needs of the server, ready to use. */
 export async function openRedisBackend(options: RedisStoreOptions): Promise<Backend> {
   const name = parseNamespace(options.namespace ?? 'default')
-  const { runtime = systemRuntime, callMs = CALL_MS_DEFAULT } = options
-  const { driver, url, close } = await connectRedis(options)
-  const calls = new RedisCalls(driver, { url, callMs, runtime })
+  const reached = await connectRedis(options)
+  const { calls, url, runtime } = reached
   try {
     const { buckets, convert, nowUs } = options
     const how = { namespace: name, buckets, runtime, isForced: convert === 'force', nowUs }
     const namespace = await RedisNamespace.open(calls, how)
     await namespace.load()
     const description = await describe(calls, url)
-    const backend = new RedisBackend({ namespace, runtime, description, callMs, close })
+    const backend = new RedisBackend({ ...reached, namespace, description })
     await backend.copySettings()
     return backend
   } catch (error) {
-    close()
+    reached.close()
     throw error
   }
 }
@@ -129,13 +127,9 @@ export async function evictionOf(calls: RedisCalls): Promise<string | null> {
   }
 }
 
-interface RedisBackendOptions {
+interface RedisBackendOptions extends ReachedRedis {
   readonly namespace: RedisNamespace
-  readonly runtime: Runtime
   readonly description: StoreDescription
-  readonly callMs: number
-  /** Frees what was opened for this backend. */
-  readonly close: () => void
 }
 
 class RedisBackend implements Backend {
@@ -150,16 +144,15 @@ class RedisBackend implements Backend {
   readonly #listener: ChannelListener
 
   constructor(options: RedisBackendOptions) {
-    const { namespace, runtime, callMs } = options
+    const { namespace, runtime, callMs, calls } = options
     this.#options = options
     this.#namespace = namespace
     this.description = options.description
     this.#reader = new RedisReader(namespace)
     this.#sender = runtime.uuid()
-    const { driver } = namespace.calls
     this.#listener = new ChannelListener({
       ...{ runtime, callMs, source: 'store/redis/subscribe' },
-      connection: (events) => new SubscribedConnection(driver, events),
+      connection: (events) => new SubscribedConnection(calls.driver, events),
     })
   }
 
