@@ -66,7 +66,7 @@ it('a follower that cannot be called, at first and then once a minute, with paus
   const opened = vi.spyOn(fs, 'openSync')
   onTestFinished(() => opened.mockRestore())
   const database = { pragma: () => 1 } as unknown as SqliteDatabase
-  const listeners = new SqliteListeners({ databasePath, database, runtime })
+  const listeners = new SqliteListeners({ path: databasePath, database, runtime })
   const leave = listeners.follow(() => undefined)
   await runtime.advance(100_000)
   expect(faults.of('store/sqlite/watch').map(({ count }) => count)).toHaveLength(2)
@@ -99,7 +99,7 @@ it('a database that cannot be looked at for news', async () => {
     throw new Error('the log is being recovered')
   }
   const database = { pragma } as unknown as SqliteDatabase
-  const listeners = new SqliteListeners({ databasePath, database, runtime })
+  const listeners = new SqliteListeners({ path: databasePath, database, runtime })
   listeners.subscribe(SESSION, () => undefined)
   await runtime.advance(5_000)
   expect(faults.of('store/sqlite/poll')).toMatchObject([{ count: 1 }])

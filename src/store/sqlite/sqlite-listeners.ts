@@ -11,18 +11,15 @@ import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import { setImmediate } from '../../runtime/system-runtime.ts'
 import type { Unsubscribe } from '../../store-port/store.ts'
 import type { SqliteDatabase } from '../../drivers/sqlite-driver.ts'
+import type { SqliteConnection } from './sqlite-connection.ts'
 import { Subscribers, type WakeListener } from '../subscribers.ts'
-
-interface SqliteListenersOptions {
-  readonly databasePath: string
-  readonly database: SqliteDatabase
-  readonly runtime: Runtime
-}
 
 /** Hardly ever needed, except by followers that cannot be called because no file can be made or watched. */
 const POLL_MS = 500
 const DEAF_POLL_MS = 50
 const LISTEN_RETRY_MS_MAX = 30_000
+
+type ListenedDatabase = Pick<SqliteConnection, 'path' | 'database' | 'runtime'>
 
 export class SqliteListeners {
   readonly #database: SqliteDatabase
@@ -40,7 +37,7 @@ export class SqliteListeners {
   /** Not before this is another try to hear of the ledger worth it. */
   #followAtMs = -Infinity
 
-  constructor({ databasePath, database, runtime }: SqliteListenersOptions) {
+  constructor({ path: databasePath, database, runtime }: ListenedDatabase) {
     this.#database = database
     this.#runtime = runtime
     this.#wakeFiles = new WakeFiles({ databasePath, runtime })

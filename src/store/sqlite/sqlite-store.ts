@@ -118,7 +118,7 @@ export class SqliteStore implements Store {
     const ledger = new SqliteHistory(state, finder)
     this.#reader = new SqliteReader(state, finder, ledger)
     this.#writer = new SqliteWriter(state, ledger)
-    this.#listeners = new SqliteListeners({ databasePath: connection.path, database, runtime })
+    this.#listeners = new SqliteListeners(connection)
     this.description = this.#questions.description
   }
 
