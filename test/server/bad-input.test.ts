@@ -21,6 +21,12 @@ describe('a bad body', () => {
     ['nothing but null', 'null', 400, 'body must be an object'],
     ['a field twice', '{"holder":"a","holder":"b"}', 400, 'body must have each field once'],
     ['a field twice, escaped', '{"holder":"a","h\\u006flder":"b"}', 400, 'each field once'],
+    [
+      'a field twice, behind escaped quotes',
+      String.raw`{"metadata":{"x":"\\\"}","a\\":1,"a\\":2}}`,
+      400,
+      'each field once',
+    ],
     ['a prototype', '{"__proto__":{"holder":"a"}}', 400, 'must have no field of this name'],
     ['a prototype in metadata', '{"metadata":{"__proto__":1}}', 400, 'no field of this name'],
     ['depth', `{"metadata":${'['.repeat(40)}${']'.repeat(40)}}`, 400, 'must nest at most 32'],
@@ -47,6 +53,14 @@ describe('a bad body', () => {
     const problem = (await response.json()) as ProblemAnswer
     expect([response.status, problem.code]).toEqual([status, 'INVALID_INPUT'])
     expect(problem.detail).toContain(message)
+  })
+
+  it('is not one whose texts look like fields', async () => {
+    const server = await serving()
+    const holder = String.raw`{"holder":"a","holder":"b"}${'['.repeat(40)}\\`
+    const body = { resource: 'work:1', holder }
+    const answer = await server.ask<{ lease: { holder: string } }>('POST /v1/leases', { body })
+    expect([answer.status, answer.body.lease.holder]).toEqual([201, holder])
   })
 
   it.each(['text/plain', 'application/x-www-form-urlencoded', 'application/jsonp'])(
