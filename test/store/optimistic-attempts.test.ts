@@ -314,6 +314,20 @@ describe('whoever keeps missing', () => {
   })
 })
 
+it('a waiter for several resources that is woken sees what another process has released', async () => {
+  const { ticks, open } = startServer()
+  const [holder, waiting] = [await open(), await open()]
+  await holder.acquire(wish(1))
+  const { id, resource, ...common } = { ...wish(2), waitMs: 60_000 }
+  const { holder: name, session } = common
+  const asked = { ...common, group: idOf(9), members: [{ id, resource }] }
+  expect(await waiting.acquireAll(asked)).toMatchObject({ kind: 'queued_all' })
+  ticks.pass(1_000)
+  await holder.release(ownLease(wish(1)))
+  const tickets = [{ id, resource, holder: name, session }]
+  expect(await waiting.claimAll({ tickets })).toMatchObject({ kind: 'granted_all' })
+})
+
 describe('a call that hangs while the server is well', () => {
   /** A service on a store whose calls hang from now on, as long as it is told to. */
   async function startHanging() {

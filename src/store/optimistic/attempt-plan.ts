@@ -179,12 +179,16 @@ export function joinedAttempt(first: Attempt, others: readonly Attempt[]): Attem
   }
 }
 
-/** Whether a decision only prolongs its own entry, on what was confirmed a short while ago. */
+/**
+ * Whether a decision only prolongs its own entry, on what was confirmed a short while ago. A ticket of several resources is
+ * woken and not offered what is free, so that its own entry does not tell when its turn has come: it must look.
+ */
 function isKeepAlive({ changes, events }: Commit, view: CachedView, now: Now): boolean {
   const { readSet, confirmedUs } = view
   if (readSet.depth !== 'claims' || isTree(readSet.resource)) return false
   const [change, ...others] = changes
   if (change === undefined || others.length + events.length > 0 || !change.renewal) return false
+  if (change.after?.kind === 'ticket' && change.after.group !== null) return false
   return change.id === readSet.leaseId && now.tick.us - confirmedUs < FRESH_US
 }
 
