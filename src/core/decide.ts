@@ -31,7 +31,7 @@ import type {
   UpgradeOutcome,
   Withdrawn,
 } from './outcome.ts'
-import type { Decision, ReadSet, RealmView } from './realm.ts'
+import type { Decision, ReadSet, RealmView, Urgency } from './realm.ts'
 import { decideRelease } from './release.ts'
 import { decideRenew } from './renew.ts'
 import { decideRevoke } from './revoke.ts'
@@ -189,7 +189,15 @@ export function readSetOf(command: Command): ReadSet {
     requestId: requestIdOf(command),
     depth: ENTRY_ONLY.has(command.kind) ? 'entry' : 'claims',
   }
-  return command.kind === 'renew' ? { ...readSet, isUrgent: true } : readSet
+  const urgency = URGENCIES[command.kind]
+  return urgency === undefined ? readSet : { ...readSet, urgency }
+}
+
+const URGENCIES: Readonly<Partial<Record<Command['kind'], Urgency>>> = {
+  renew: 'lease',
+  keep_alive: 'place',
+  claim: 'place',
+  take_up: 'place',
 }
 
 /**

@@ -17,9 +17,14 @@ export interface ReadSet extends Reach {
    * `claims`: it depends on the set of live entries that overlap `resource`.
    */
   readonly depth: 'entry' | 'claims'
-  /** The holder loses what it has if this comes too late: of all that a process has to send, a store sends it first. */
-  readonly isUrgent?: true
+  /**
+   * What is lost if this comes too late: a lease that its holder has, or the place of a waiter. Of all that a process has to
+   * send, a store sends first what is lost first.
+   */
+  readonly urgency?: Urgency
 }
+
+export type Urgency = 'lease' | 'place'
 
 /** The effect that a request id had when it was first heard. */
 export interface PriorEffect {

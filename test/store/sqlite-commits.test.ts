@@ -110,9 +110,12 @@ describe('while a process has much to write', () => {
       return own
     }
     const held = await acquire('held')
+    const place = { resource: parseResource('work:held'), holder: 'bob', session: 'bob' }
+    const waiter = { id: systemRuntime.uuid(), ...place }
+    await service.acquire({ ...waiter, ttlMs: 30_000, waitMs: 60_000 })
     const backlog = Array.from({ length: BACKLOG }, (_, n) => acquire(String(n)))
     const counts = { written: () => written, pauses: () => pauses }
-    return { file, service, held, backlog, ...counts }
+    return { file, service, held, waiter, backlog, ...counts }
   }
 
   it('what it holds is renewed before all that waits already', async () => {
@@ -120,6 +123,16 @@ describe('while a process has much to write', () => {
     await backlog[0]
     const { kind } = await service.renew({ ...held, requestId: systemRuntime.uuid() })
     expect(kind).toBe('renewed')
+    expect(written()).toBeLessThan(BACKLOG / 2)
+    await Promise.all(backlog)
+  })
+
+  it('a waiter keeps its place before all that waits already', async () => {
+    const { service, waiter, backlog, written } = await startBacklog()
+    await backlog[0]
+    expect(await service.claim({ ...waiter, expects: 'nothing' })).toMatchObject({
+      kind: 'waiting',
+    })
     expect(written()).toBeLessThan(BACKLOG / 2)
     await Promise.all(backlog)
   })
