@@ -226,12 +226,18 @@ export class DeadlockSearch {
   }
 }
 
-/** For `inspect`: the cycle that a request is part of at this moment, not confirmed by a second read. */
-export async function findCycle(
+/** For `inspect`: the cycles that requests are part of at this moment, not confirmed by a second read. */
+export async function findCycles(
   { store, runtime }: Pick<DeadlockSearchOptions, 'store' | 'runtime'>,
-  start: Waiter,
-): Promise<Cycle | null> {
-  return cycleOf(start, new StoreReadings(store, new Pace(runtime)))
+  starts: readonly Waiter[],
+): Promise<readonly Cycle[]> {
+  const readings = new StoreReadings(store, new Pace(runtime))
+  const cycles: Cycle[] = []
+  for (const start of starts) {
+    const cycle = await cycleOf(start, readings)
+    if (cycle !== null) cycles.push(cycle)
+  }
+  return cycles
 }
 
 async function cycleOf(start: Waiter, readings: StoreReadings): Promise<Cycle | null> {

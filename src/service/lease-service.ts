@@ -38,7 +38,7 @@ import type { EntryQuery, Store } from '../store-port/store.ts'
 import { cleanUp, placesToSettle, Sweeper } from './cleanup.ts'
 import * as commands from './commands.ts'
 import { CommandRunner, type Decided, RefusalCounter, reuseOf } from './command-runner.ts'
-import { DeadlockSearch, findCycle } from './deadlock-search.ts'
+import { DeadlockSearch, findCycles } from './deadlock-search.ts'
 import type {
   AcquireAllAnswer,
   AcquireAllRequest,
@@ -402,12 +402,9 @@ export class LeaseService implements LeaseApi {
 
   /** Cycles in which one of the first in a queue is caught; they last no longer than until a search breaks them. */
   async #cyclesOf(queue: readonly Ticket[]): Promise<readonly (readonly CycleStep[])[]> {
-    const found = new Map<string, readonly CycleStep[]>()
-    for (const ticket of queue.slice(0, CYCLES_SHOWN_MAX)) {
-      const parts = { store: this.#store, runtime: this.#runtime }
-      const cycle = await findCycle(parts, ticket)
-      if (cycle !== null) found.set(cycle.ids.toSorted().join(), cycle.steps)
-    }
+    const parts = { store: this.#store, runtime: this.#runtime }
+    const cycles = await findCycles(parts, queue.slice(0, CYCLES_SHOWN_MAX))
+    const found = new Map(cycles.map(({ ids, steps }) => [ids.toSorted().join(), steps]))
     return [...found.values()]
   }
 

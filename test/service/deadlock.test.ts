@@ -171,6 +171,31 @@ describe('a cycle', () => {
     await api.close()
   })
 
+  it('is looked for among the first of a queue in one reading of it', async () => {
+    let reads = 0
+    const store = new (class extends MemoryStore {
+      override async find(query: EntryQuery): Promise<Found> {
+        reads += 1
+        return super.find(query)
+      }
+    })({ ticks: new ManualTicks() })
+    const api = new LeaseService({ store, runtime: systemRuntime })
+    const resource = parseResource('work:door')
+    const ask = (waitMs: number) => {
+      const own = { id: crypto.randomUUID(), session: 'ann', holder: 'ann' }
+      return api.acquire({ ...own, resource, waitMs, ttlMs: 60_000 })
+    }
+    await ask(0)
+    const readsFor = async (waiters: number): Promise<number> => {
+      for (let waiter = 0; waiter < waiters; waiter += 1) await ask(60_000)
+      const before = reads
+      await api.inspect({ resource })
+      return reads - before
+    }
+    expect([await readsFor(1), await readsFor(9)]).toEqual([4, 4])
+    await api.close()
+  })
+
   it('through several at once refuses all of them together', async () => {
     await world.hold('ann', 'work:a')
     await world.hold('bob', 'work:b')
