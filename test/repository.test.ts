@@ -187,6 +187,7 @@ describe('the words of the sources', () => {
 
 /** Tests that read a clock all the same, and why that cannot fail on a busy machine. */
 const CLOCKS: Readonly<Record<string, string>> = {
+  'test/campaign/faketime.test.ts': 'a clock is read between two readings of the true one',
   'test/bench/processor-time.test.ts': 'a child spends processor time until it has spent enough',
   'test/fleet/data-loss.test.ts': 'polls of several instances are compared by when they ran',
   'test/cli/fleet.test.ts': 'the longer a look took, the older may be what it shows',
