@@ -95,7 +95,7 @@ async function runIn(
     const counts = await makeTrouble(scene, options, { untilMs: beganMs + minutes * 60_000, say })
     const calmAtUs = monotonicUs()
     await sleep(CALM_MS)
-    await crew.untilAllWorkAgain(RESUMED_WITHIN_MS)
+    await crew.untilAllHoldAgain(RESUMED_WITHIN_MS)
     const seconds = (performance.now() - beganMs) / 1_000
     const awake = crew.runningLogs
     await crew.finish(FINISH_WITHIN_MS)

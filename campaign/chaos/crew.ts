@@ -95,13 +95,12 @@ export class Crew {
     }
   }
 
-  /** Until each of those that run has logged something from now on, but no longer than so. */
-  async untilAllWorkAgain(withinMs: number): Promise<void> {
-    const sizeOf = (log: string): number => (fs.existsSync(log) ? fs.statSync(log).size : 0)
+  /** Until each of those that run has begun to hold something from now on, but no longer than so. */
+  async untilAllHoldAgain(withinMs: number): Promise<void> {
     const sizes = new Map([...this.#running].map(({ log }) => [log, sizeOf(log)]))
-    const isIdle = ({ log }: Worker): boolean => sizeOf(log) <= (sizes.get(log) ?? 0)
+    const isIdle = ({ log }: Worker): boolean => !tellsOfHold(log, sizes.get(log) ?? 0)
     const untilMs = performance.now() + withinMs
-    while ([...this.#running].some(isIdle) && performance.now() < untilMs) await sleep(50)
+    while ([...this.#running].some(isIdle) && performance.now() < untilMs) await sleep(100)
   }
 
   /** Lets every worker finish what it does. One that does not is killed and counts as a crash. */
@@ -166,4 +165,18 @@ export class Crew {
       if (!this.#isFinishing && this.crashes.length === 0) this.#start()
     })
   }
+}
+
+function sizeOf(log: string): number {
+  return fs.existsSync(log) ? fs.statSync(log).size : 0
+}
+
+/** Whether a log has the beginning of a hold in what was written to it since it had this size. */
+function tellsOfHold(log: string, fromBytes: number): boolean {
+  const added = Buffer.alloc(sizeOf(log) - fromBytes)
+  if (added.length === 0) return false
+  const file = fs.openSync(log, 'r')
+  fs.readSync(file, added, 0, added.length, fromBytes)
+  fs.closeSync(file)
+  return added.includes('["start"')
 }
