@@ -90,7 +90,7 @@ export class RequestQueue {
     this.#again.push(request)
   }
 
-  /** TakenRow and not sent: they are taken anew, before all that came later. */
+  /** Taken and not sent: they are taken anew, before all that came later. */
   putBack(requests: readonly PendingTransaction[]): void {
     for (const request of requests) this.leaveFlight(request)
     this.#queue.unshift(...requests)
