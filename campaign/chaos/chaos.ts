@@ -28,8 +28,8 @@ function step(name: string, options: ChaosOptions): Step {
 }
 
 /** Where a call takes longer than a TTL, on a machine with much other work, all leases are over before they arrive. */
-const EIGHT = { processes: 8, tasks: 24, ttlMs: 500 }
-const FOUR = { processes: 4, tasks: 48, ttlMs: 500 }
+const EIGHT = { processes: 8, tasks: 16, ttlMs: 500 }
+const FOUR = { processes: 4, tasks: 32, ttlMs: 500 }
 
 export const chaos: Part = {
   name: 'chaos',

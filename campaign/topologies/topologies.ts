@@ -13,7 +13,7 @@ import { bouncerStage, replicatedStage } from './postgres-topologies.ts'
 import { clusterStage, sentinelStage, tlsStage } from './redis-topologies.ts'
 
 const WHOLE_MINUTES = 8
-const FOUR = { processes: 4, tasks: 48, ttlMs: 500 }
+const FOUR = { processes: 4, tasks: 32, ttlMs: 500 }
 
 function step(name: string, options: ChaosOptions): Step {
   return { name, minutes: WHOLE_MINUTES, run: (order) => runChaos(options, order) }
