@@ -13,6 +13,8 @@ import { bouncerStage, replicatedStage } from './postgres-topologies.ts'
 import { clusterStage, sentinelStage, tlsStage } from './redis-topologies.ts'
 
 const WHOLE_MINUTES = 8
+/** While a failover is under way nothing can be done, for some seconds: the pauses are longer, so that most of the time is not that. */
+const SELDOM = { pauseMsMax: 6_000 }
 const FOUR = { processes: 4, tasks: 32, ttlMs: 500 }
 
 function step(name: string, options: ChaosOptions): Step {
@@ -26,11 +28,11 @@ export const topologies: Part = {
     'the store’s page promises no more than that fences grow: overlaps are counted there as the control, and the guard must let no stale write pass. Valkey has no package for Debian 12: untested.',
   steps: [
     step('postgres, synchronous standby promoted', {
-      ...{ open: replicatedStage({ isSynchronous: true }), ...FOUR },
+      ...{ open: replicatedStage({ isSynchronous: true }), ...FOUR, ...SELDOM },
       troubles: [FAILED_OVER, KILLED],
     }),
     step('postgres, control: asynchronous standby promoted', {
-      ...{ open: replicatedStage({ isSynchronous: false }), ...FOUR, isControl: true },
+      ...{ open: replicatedStage({ isSynchronous: false }), ...FOUR, ...SELDOM, isControl: true },
       troubles: [FAILED_OVER, KILLED],
     }),
     step('postgres behind PgBouncer, session mode', {
@@ -43,7 +45,8 @@ export const topologies: Part = {
       ...{ open: clusterStage, ...FOUR, troubles: [SLOTS_MOVED, KILLED, STOPPED] },
     }),
     step('redis cluster, control: masters killed', {
-      ...{ open: clusterStage, ...FOUR, isControl: true, troubles: [FAILED_OVER, KILLED] },
+      ...{ open: clusterStage, ...FOUR, ...SELDOM, isControl: true },
+      troubles: [FAILED_OVER, KILLED],
     }),
     step('redis behind Sentinels, control: primaries killed', {
       ...{ open: sentinelStage, ...FOUR, isControl: true, troubles: [FAILED_OVER, KILLED] },
