@@ -11,7 +11,7 @@ import type { StallOrder, StallReport } from './stalled-holders.ts'
 
 const WHOLE_MINUTES = 8
 const TTL_MS = 3_000
-const LEASES = 800
+const LEASES = 2_000
 
 type StoreName = 'sqlite' | 'postgres' | 'redis'
 
@@ -51,7 +51,7 @@ async function serverOf(name: StoreName): Promise<TestServer | null> {
 export const falseLoss: Part = {
   name: 'false-loss',
   about:
-    'A process that holds eight hundred leases stalls (nothing in it runs) for up to nine tenths of a third of the TTL, again and again. No lease may be lost: a holder that loses what it could have kept is wrong as well.',
+    'A process that holds two thousand leases stalls (nothing in it runs) for up to nine tenths of a third of the TTL, again and again. No lease may be lost: a holder that loses what it could have kept is wrong as well.',
   steps: (['sqlite', 'postgres', 'redis'] as const).map(step),
   atLeast: { renewals: 1_000_000 },
 }
