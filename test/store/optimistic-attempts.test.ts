@@ -312,6 +312,25 @@ describe('whoever keeps missing', () => {
     expect(await api.acquire({ ...wish(2), waitMs: 1_000 })).toMatchObject({ kind: 'queued' })
     expect(timesHeld()).toBe(1)
   })
+
+  it('takes those along that would be next', async () => {
+    const server = startServer()
+    await (await server.open()).acquire(wish(1))
+    const [backend, timesHeld] = await disturbed(server)
+    const hasty = { ...systemRuntime, random: () => 0 }
+    // Each of them is decided at a time of its own, so that some has to pass.
+    const lowerUs = (): number => {
+      server.ticks.pass(1)
+      return server.ticks.nowUs()
+    }
+    const time = { ...server.ticks.time, lowerUs, toleranceUs: () => 1_000_000 }
+    const store = await OptimisticStore.open(backend, hasty, time)
+    const api = new LeaseService({ store, runtime: systemRuntime })
+    const wishes = Array.from({ length: 20 }, (_, n) => ({ ...wish(n + 2), waitMs: 1_000 }))
+    const answers = await Promise.all(wishes.map((one) => api.acquire(one)))
+    expect(answers).toMatchObject(wishes.map(() => ({ kind: 'queued' })))
+    expect(timesHeld()).toBe(1)
+  })
 })
 
 it('a waiter for several resources that is woken sees what another process has released', async () => {

@@ -81,6 +81,11 @@ interface Try {
   readonly joined: readonly Try[]
 }
 
+/** What was sent last while the server held what it is about. */
+interface LastTry {
+  one: Try | null
+}
+
 /** What was sent last, and the answer. */
 interface AnsweredTry {
   readonly one: Try
@@ -507,7 +512,6 @@ export class OptimisticStore implements Store {
 
   #missAll(one: Try, views: readonly PlaceView[]): void {
     const own = one.plan.attempt.places.length
-    this.#miss(one, views.slice(0, own))
     for (const [index, { request, plan }] of one.joined.entries()) {
       const view = views[own + index]
       const readSet = plan.attempt.places[0]?.readSet
@@ -520,6 +524,8 @@ export class OptimisticStore implements Store {
       this.#cache.learn(shownView(readSet, view, 0))
     }
     this.#queue.putBack(one.joined.map(({ request }) => request))
+    // The last, because they may go along with its next try.
+    this.#miss(one, views.slice(0, own))
   }
 
   #miss(one: Try, views: readonly PlaceView[]): void {
@@ -573,11 +579,15 @@ export class OptimisticStore implements Store {
   }
 
   async #tryHolding(request: PendingTransaction): Promise<void> {
+    const last: LastTry = { one: null }
     try {
-      const held = await this.#backend.holding?.((attempt) => this.#askHolding(request, attempt))
+      const held = await this.#backend.holding?.((attempt) => {
+        return this.#askHolding(request, attempt, last)
+      })
       if (held != null) this.#hear(held.sentMs, held.reply, [held.one])
     } catch (error) {
-      this.#fail(request, error)
+      if (last.one === null) this.#fail(request, error)
+      else this.#failAll(last.one, error)
     } finally {
       this.#sendGroups()
     }
@@ -590,18 +600,24 @@ export class OptimisticStore implements Store {
   async #askHolding(
     request: PendingTransaction,
     attempt: Backend['attempt'],
+    last: LastTry,
   ): Promise<AnsweredTry | null> {
     const settingsRevision = this.#settingsRevision
     for (let tries = 1; ; tries += 1) {
-      const [one] = this.#tryAll([{ request, next: [] }])
-      if (one === undefined) return null
+      // The server may have asked for the whole to be done again.
+      if (last.one !== null) this.#queue.putBack(last.one.joined.map((each) => each.request))
+      const [one = null] = this.#tryAll([this.#queue.takeRow(request)])
+      last.one = one
+      if (one === null) return null
       const sentMs = this.#runtime.monotonicMs()
-      const reply = await attempt({ settingsRevision, attempts: [one.plan.attempt] })
+      const reply = await attempt({ settingsRevision, attempts: [wholeAttempt(one)] })
       const [answer] = reply.replies
       if (answer?.kind !== 'missed' || tries === HELD_TRIES_MAX) return { one, reply, sentMs }
       this.#learn(one, answer.views)
       if (reply.settingsRevision === settingsRevision) continue
       // An ordinary call brings the settings as they are now.
+      this.#queue.putBack(one.joined.map((each) => each.request))
+      last.one = null
       this.#queue.addAgain(request)
       return null
     }

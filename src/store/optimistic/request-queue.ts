@@ -117,17 +117,30 @@ export class RequestQueue {
     const most = isIdle && waiting > SPLIT_MIN ? Math.ceil(waiting / 2) : GROUP_MAX
     const taken = new TakenRequests(this.#again.splice(0, most))
     if (waiting > most) this.#queue = urgentFirst(this.#queue)
+    this.#fill(taken, (request) => taken.count < most && !this.#inFlight.concerns(request.readSets))
+    return taken.all
+  }
+
+  /** A request that is in flight, with those that may be filed behind it. */
+  takeRow(request: PendingTransaction): TakenRow {
+    const taken = new TakenRequests([request])
+    this.#fill(taken, () => false)
+    return taken.all[0] ?? { request, next: [] }
+  }
+
+  /** `isFree`: whether one that joins no row may be taken. */
+  #fill(taken: TakenRequests, isFree: (request: PendingTransaction) => boolean): void {
     const left: PendingTransaction[] = []
     let passedOver: InFlight | null = null
     for (const request of this.#queue) {
       const { readSets } = request
-      if (taken.count >= most) {
+      if (taken.count >= GROUP_MAX) {
         left.push(request)
         continue
       }
       const isPassedOver = passedOver?.concerns(readSets) === true
       const row = isPassedOver ? null : taken.rowFor(request, this.#inFlight)
-      if (isPassedOver || (row === null && this.#inFlight.concerns(readSets))) {
+      if (isPassedOver || (row === null && !isFree(request))) {
         left.push(request)
         passedOver ??= new InFlight()
         passedOver.begin(readSets)
@@ -138,7 +151,6 @@ export class RequestQueue {
       taken.add(request, row)
     }
     this.#queue = left
-    return taken.all
   }
 }
 
