@@ -313,6 +313,19 @@ describe('whoever keeps missing', () => {
     expect(timesHeld()).toBe(1)
   })
 
+  it('does so soon in a long queue, which each of its tries reads', async () => {
+    const server = startServer()
+    const other = await server.open()
+    for (let n = 0; n < 70; n += 1) await other.acquire({ ...wish(200 + n), waitMs: 1_000 })
+    const [backend, timesHeld] = await disturbed(server)
+    const store = await OptimisticStore.open(backend, systemRuntime, server.ticks.time)
+    const api = new LeaseService({ store, runtime: systemRuntime })
+    const before = server.backend.misses
+    expect(await api.acquire({ ...wish(2), waitMs: 1_000 })).toMatchObject({ kind: 'queued' })
+    expect(timesHeld()).toBe(1)
+    expect(server.backend.misses - before).toBeLessThanOrEqual(10)
+  })
+
   it('takes those along that would be next', async () => {
     const server = startServer()
     await (await server.open()).acquire(wish(1))

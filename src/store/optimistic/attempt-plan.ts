@@ -37,7 +37,7 @@ export interface PlanBasis {
 }
 
 /** From so many entries on it is cheaper to depend on one of them than to compare all. */
-const CROWD_MIN = 64
+export const CROWD_MIN = 64
 /** What was seen of others must not become older than this, or no keep-alive would ever see what concerns it. */
 const FRESH_US = 3_000_000
 

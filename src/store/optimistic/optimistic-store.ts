@@ -25,7 +25,13 @@ import type {
 } from '../../store-port/store.ts'
 import { ResolvedSettings } from '../resolved-settings.ts'
 import { Subscribers } from '../subscribers.ts'
-import { joinedAttempt, planAttempt, TicketRow, type AttemptPlan } from './attempt-plan.ts'
+import {
+  CROWD_MIN,
+  joinedAttempt,
+  planAttempt,
+  TicketRow,
+  type AttemptPlan,
+} from './attempt-plan.ts'
 import type { Attempt, Backend, EntryWrite, GroupReply, PlaceView, Reply } from './backend.ts'
 import { RequestQueue, type PendingTransaction, type TakenRow } from './request-queue.ts'
 import { ServerClock, type Sample, type ServerTime } from './server-clock.ts'
@@ -567,7 +573,9 @@ export class OptimisticStore implements Store {
   #tryAgain(request: PendingTransaction): void {
     if (request.tries < TRIES_AT_ONCE) return this.#queue.addAgain(request)
     const isStuck =
-      request.tries >= TRIES_BEFORE_HOLDING || this.#triedMs(request) > TRYING_BEFORE_HOLDING_MS
+      request.tries >= TRIES_BEFORE_HOLDING ||
+      this.#triedMs(request) > TRYING_BEFORE_HOLDING_MS ||
+      isInCrowd(request)
     if (isStuck && this.#backend.holding !== undefined) return void this.#tryHolding(request)
     const mayPauseMs = request.mayGoBehind ? BEHIND_PAUSE_MS_MAX : PAUSE_MS_MAX
     const mostMs = Math.min(mayPauseMs, 2 ** (request.tries - TRIES_AT_ONCE))
@@ -641,6 +649,11 @@ export class OptimisticStore implements Store {
     this.#unfinished -= 1
     if (this.#unfinished === 0) this.#drained?.()
   }
+}
+
+/** Each of its tries reads and decides on all that wait there. */
+function isInCrowd({ views }: PendingTransaction): boolean {
+  return views?.some(({ records }) => records.size >= CROWD_MIN) === true
 }
 
 /** What is sent for a try and those that are filed with it. */
