@@ -126,10 +126,15 @@ function endsOf(
 ): Ends {
   const untilUs = atUs + ttlMs * 1000
   return {
-    dueUs: Math.min(untilUs, ceilingUs),
-    endUs: Math.min(untilUs, ceilingKeptUs),
-    keptUs: Math.min(untilUs + slackUs, ceilingKeptUs),
+    dueUs: cutAt(ceilingUs, untilUs),
+    endUs: cutAt(ceilingKeptUs, untilUs),
+    keptUs: cutAt(ceilingKeptUs, untilUs + slackUs),
   }
+}
+
+/** A term that is cut short ends at the very limit, although the TTL that the ledger says is in whole milliseconds. */
+function cutAt(ceilingUs: number, untilUs: number): number {
+  return untilUs > ceilingUs - 1000 ? ceilingUs : untilUs
 }
 
 /** A transfer hands on the end of `maxHoldMs`, or the end of the grace. */

@@ -47,7 +47,7 @@ const LIKELY: Readonly<Record<string, number>> = {
   'releasing a lease that ran out frees what the next holder has': 6,
   'several are granted one after the other': 3,
   'the revision of the settings is not compared': 4,
-  'the search passes over what was transferred': 68,
+  'the search passes over what was transferred': 70,
   'what was lost is not given back': 40,
   'what was spent before is not looked at': 4,
   'whoever is asked to finish renews': 7,
