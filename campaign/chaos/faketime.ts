@@ -1,8 +1,7 @@
 /** Clocks that a run sets for the processes that it starts, by libfaketime. */
 import fs from 'node:fs'
+import { fakeTimeLibrary } from '../../test/fake-clock.ts'
 import { processStartMs } from './host-clock.ts'
-
-const LIBRARY = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1'
 
 /** Wall time alone; the monotonic clock stays true. */
 export class FaketimeFile {
@@ -18,7 +17,7 @@ export class FaketimeFile {
   /** What a process has to be started with. */
   get env(): Readonly<Record<string, string>> {
     return {
-      LD_PRELOAD: library(),
+      LD_PRELOAD: fakeTimeLibrary(),
       FAKETIME_TIMESTAMP_FILE: this.#file,
       FAKETIME_NO_CACHE: '1',
       DONT_FAKE_MONOTONIC: '1',
@@ -52,10 +51,5 @@ export class FaketimeFile {
 
 /** What a process has to be started with, whose clocks are all to run at this rate, the monotonic one as well. */
 export function rateEnv(rate: number): Readonly<Record<string, string>> {
-  return { LD_PRELOAD: library(), FAKETIME: `+0 x${rate}` }
-}
-
-function library(): string {
-  if (!fs.existsSync(LIBRARY)) throw new Error(`${LIBRARY} is missing: apt-get install faketime`)
-  return LIBRARY
+  return { LD_PRELOAD: fakeTimeLibrary(), FAKETIME: `+0 x${rate}` }
 }

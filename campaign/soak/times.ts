@@ -4,6 +4,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
+import { withWallClock } from '../../test/fake-clock.ts'
 import { ROOT, type Step } from '../part.ts'
 import type { ClockReport } from './clock-trial.ts'
 
@@ -12,7 +13,7 @@ const DAY_S = 86_400
 
 interface Circumstance {
   readonly name: string
-  readonly wrapper: readonly string[]
+  readonly wrapper: () => readonly string[]
   readonly isRefused?: boolean
 }
 
@@ -21,26 +22,28 @@ function upFor(days: number): readonly string[] {
   return ['unshare', '-rT', '--monotonic', seconds, '--boottime', seconds]
 }
 
-function inYear(date: string): readonly string[] {
-  return ['faketime', '-f', `@${date}`]
-}
-
 const CIRCUMSTANCES: readonly Circumstance[] = [
-  { name: 'up for 120 days', wrapper: upFor(120) },
-  { name: 'up for 20 years', wrapper: upFor(20 * 365) },
-  { name: 'two seconds before 2^31 s, in 2038', wrapper: inYear('2038-01-19 03:14:05') },
-  { name: 'in 2112, beyond 2^52 µs', wrapper: inYear('2112-10-01 00:00:00') },
-  { name: 'in May 2255', wrapper: inYear('2255-05-01 00:00:00') },
-  { name: 'in 2256, beyond 2^53 µs', wrapper: inYear('2256-01-01 00:00:00'), isRefused: true },
+  { name: 'up for 120 days', wrapper: () => upFor(120) },
+  { name: 'up for 20 years', wrapper: () => upFor(20 * 365) },
+  {
+    name: 'two seconds before 2^31 s, in 2038',
+    wrapper: () => withWallClock('@2038-01-19 03:14:05'),
+  },
+  { name: 'in 2112, beyond 2^52 µs', wrapper: () => withWallClock('@2112-10-01 00:00:00') },
+  { name: 'in May 2255', wrapper: () => withWallClock('@2255-05-01 00:00:00') },
+  {
+    name: 'in 2256, beyond 2^53 µs',
+    wrapper: () => withWallClock('@2256-01-01 00:00:00'),
+    isRefused: true,
+  },
 ]
 
 async function trialOf({ wrapper }: Circumstance): Promise<ClockReport> {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-times-'))
   const store = `sqlite:${path.join(directory, 'leases.db')}`
-  const [program, ...args] = [...wrapper, process.execPath, TRIAL, store]
-  const env = { ...process.env, DONT_FAKE_MONOTONIC: '1' }
+  const [program, ...args] = [...wrapper(), process.execPath, TRIAL, store]
   try {
-    const { stdout } = await promisify(execFile)(program, args, { env })
+    const { stdout } = await promisify(execFile)(program, args)
     return JSON.parse(stdout) as ClockReport
   } finally {
     fs.rmSync(directory, { recursive: true, force: true })

@@ -7,7 +7,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Browser, Page } from 'playwright-core'
 import { expect } from 'vitest'
-import { requireTestTool } from '../../scripts/test-tools.mjs'
 import { openApi } from '../../src/open.ts'
 import {
   newWorkshopDirectory,
@@ -16,6 +15,7 @@ import {
   workshopIn,
   type Workshop,
 } from '../cli/tenure-process.ts'
+import { withWallClock } from '../fake-clock.ts'
 import { go, newPage, row, startServing } from './browsing.ts'
 import { localMoment, playScene, Stage } from './scene.ts'
 
@@ -54,10 +54,8 @@ const YESTERDAY = `
 async function playYesterday({ directory, storeUrl }: Workshop): Promise<void> {
   const dist = fileURLToPath(new URL('../../dist/', import.meta.url))
   const script = ['--input-type=module', '--eval', YESTERDAY, dist, storeUrl]
-  const command = [requireTestTool('faketime'), '-f', '-1d', process.execPath, ...script]
-  const { code, stderr } = await startProgram(command, {
-    ...{ cwd: directory, env: { DONT_FAKE_MONOTONIC: '1' } },
-  }).ended
+  const command = [...withWallClock('-1d'), process.execPath, ...script]
+  const { code, stderr } = await startProgram(command, { cwd: directory }).ended
   expect([code, stderr]).toEqual([0, ''])
 }
 

@@ -10,6 +10,7 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { withWallClock } from '../fake-clock.ts'
 import type { ClockAnswer } from './clock-worker.ts'
 
 const WORKER = path.resolve(import.meta.dirname, '../../dist-dev/test/processes/clock-worker.js')
@@ -28,21 +29,19 @@ afterEach(() => {
 interface Circumstances {
   /** A program, with its arguments, that runs the worker under other clocks. */
   readonly wrapper?: readonly string[]
-  readonly env?: Readonly<Record<string, string>>
   readonly ttlMs?: number
 }
 
 async function ask(resource: string, circumstances: Circumstances = {}): Promise<ClockAnswer> {
-  const { wrapper = [], env = {}, ttlMs = 60_000 } = circumstances
+  const { wrapper = [], ttlMs = 60_000 } = circumstances
   const command = [...wrapper, process.execPath, WORKER, file, resource, String(ttlMs)]
   const [program = '', ...args] = command
-  const { stdout } = await promisify(execFile)(program, args, { env: { ...process.env, ...env } })
+  const { stdout } = await promisify(execFile)(program, args)
   return JSON.parse(stdout) as ClockAnswer
 }
 
-/** Monotonic time must stay true: a process whose monotonic clock jumps back is aborted by Node itself. */
 function wallShifted(by: string): Circumstances {
-  return { wrapper: ['faketime', '-f', by], env: { DONT_FAKE_MONOTONIC: '1' } }
+  return { wrapper: withWallClock(by) }
 }
 
 const OTHER_CLOCK: Circumstances = { wrapper: ['unshare', '-rT', '--monotonic', '1000000'] }
