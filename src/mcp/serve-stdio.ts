@@ -1,5 +1,10 @@
 /** The tools over standard input and output, for the one client that has started this process. */
 import { createInterface } from 'node:readline'
+import {
+  isJSONRPCNotification,
+  isJSONRPCRequest,
+  isJSONRPCResponse,
+} from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { reportTo } from '../runtime/diagnostics.ts'
 import { parseJson } from '../runtime/json-text.ts'
@@ -23,19 +28,31 @@ export function serveLeasesOnStdio(
 ): StdioFace {
   const connectionOf = (signal: AbortSignal): EndingConnection => new CallConnection(signal)
   createInterface({ input }).on('line', (line) => {
-    if (line.trim() !== '' && parseJson(line) === undefined) write(PARSE_ERROR)
+    const problem = line.trim() === '' ? null : problemOf(line)
+    if (problem !== null) write(`${JSON.stringify(problem)}\n`)
   })
   return serveStdio(() => mcpServer({ host, version, connectionOf }), {
     onerror: reportTo('mcp/stdio'),
   })
 }
 
-/** The SDK passes over a line that is no JSON, and its sender would wait for an answer. */
-const PARSE_ERROR = `${JSON.stringify({
-  jsonrpc: '2.0',
-  id: null,
-  error: { code: -32_700, message: 'Parse error: a line must be one JSON-RPC message' },
-})}\n`
+/** The SDK passes over a line that is no message, and its sender would wait for an answer. */
+function problemOf(line: string): object | null {
+  const value = parseJson(line)
+  if (value === undefined) {
+    return errorAnswer(null, -32_700, 'Parse error: a line must be one JSON-RPC message')
+  }
+  if (MESSAGES.some((isOne) => isOne(value))) return null
+  const { id } = (value ?? {}) as { readonly id?: unknown }
+  const known = typeof id === 'string' || typeof id === 'number' ? id : null
+  return errorAnswer(known, -32_600, 'Invalid Request: a line must be one JSON-RPC message')
+}
+
+const MESSAGES = [isJSONRPCRequest, isJSONRPCNotification, isJSONRPCResponse]
+
+function errorAnswer(id: string | number | null, code: number, message: string): object {
+  return { jsonrpc: '2.0', id, error: { code, message } }
+}
 
 /** One call. What was handed over to a pipe counts as heard: a client that dies takes this process along. */
 class CallConnection implements EndingConnection {

@@ -59,9 +59,10 @@ it('takes paths from its root, and the store of the repository there', async () 
   expect(fs.existsSync(path.join(root, '.git/tenure.db'))).toBe(true)
 })
 
-it('answers a line that is no JSON, and goes on', async () => {
+it('answers a line that is no JSON, or no message, and goes on', async () => {
   const shop = workshop()
-  const input = '{"jsonrpc":\n\n{"jsonrpc":"2.0","id":7,"method":"tools/list"}\n'
+  const request = '{"jsonrpc":"2.0","id":7,"method":"tools/list"}'
+  const input = `{"jsonrpc":\n\n[]\n{"id":6,"method":"tools/list"}\n${request}\n`
   const until = /"id":7.*\n/
   const command = [process.execPath, MAIN, 'mcp', '--store', shop.storeUrl]
   const { stdout } = await runProgram(command, {
@@ -75,7 +76,12 @@ it('answers a line that is no JSON, and goes on', async () => {
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line) as object)
-  expect(answers).toMatchObject([{ id: null, error: { code: -32_700 } }, { id: 7 }])
+  expect(answers).toMatchObject([
+    { id: null, error: { code: -32_700 } },
+    { id: null, error: { code: -32_600 } },
+    { id: 6, error: { code: -32_600 } },
+    { id: 7 },
+  ])
 })
 
 it('says in one line that its root is no directory', async () => {
