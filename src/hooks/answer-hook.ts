@@ -7,9 +7,9 @@ import { createHash } from 'node:crypto'
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import type { HookOnFailure } from '../core/settings.ts'
 import { report } from '../runtime/diagnostics.ts'
+import { answerText, hearsText, readEvent } from './hook-clients.ts'
 import {
   isObject,
-  type Adapter,
   type Client,
   type EventHost,
   type HookEvent,
@@ -64,7 +64,6 @@ export async function answerHook(question: HookQuestion): Promise<HookAnswer> {
 
 /** How far an event was understood before something went wrong. */
 interface Progress {
-  adapter?: Adapter
   event: HookEvent | null
   intent: Intent | null
   memory: SessionMemory | null
@@ -72,9 +71,7 @@ interface Progress {
 
 async function answer(question: HookQuestion, progress: Progress): Promise<HookAnswer> {
   const { client, holder, host } = question
-  const adapter = await adapterOf(client)
-  progress.adapter = adapter
-  const told = adapter.read(objectIn(await question.input), host)
+  const told = readEvent(client, objectIn(await question.input), host)
   progress.event = told
   const event = { ...told, cwd: host.runtime.canonicalPath(told.cwd) }
   const file = new MemoryFile(host.memoryDirectory, sessionName(event, digest))
@@ -83,11 +80,11 @@ async function answer(question: HookQuestion, progress: Progress): Promise<HookA
   const intent = intentOf(event, await shellReader(question, event))
   progress.intent = intent
   const agent = agentOf(event, holder, digest)
-  const isHeard = adapter.hears(event)
+  const isHeard = hearsText(event)
   const run = new HookRun({ event, agent, intent, memory, file, host, isHeard })
   const decision = await run.decision()
   const isMute = decision.kind === 'tell' && !isHeard
-  const text = isMute ? '' : adapter.answer(event, decision)
+  const text = isMute ? '' : answerText(event, decision)
   const begun = event.moment === 'session_start' ? agent.holder : null
   return { stdout: text === '' ? '' : `${text}\n`, stderr: '', exitCode: 0, begun }
 }
@@ -120,22 +117,6 @@ const NOTHING_READ: ShellReading = {
 
 function digest(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 24)
-}
-
-/** Only the client's own adapter is loaded. */
-async function adapterOf(client: Client): Promise<Adapter> {
-  switch (client) {
-    case 'claude':
-      return (await import('./clients/claude.ts')).claude
-    case 'codex':
-      return (await import('./clients/codex.ts')).codex
-    case 'gemini':
-      return (await import('./clients/gemini.ts')).gemini
-    case 'cursor':
-      return (await import('./clients/cursor.ts')).cursor
-    case 'copilot':
-      return (await import('./clients/copilot.ts')).copilot
-  }
 }
 
 function objectIn(bytes: Uint8Array): JsonObject {
@@ -183,15 +164,15 @@ async function within<Result>(
 }
 
 function failed(question: HookQuestion, progress: Progress, error: unknown): HookAnswer {
-  const { adapter, event, intent } = progress
+  const { event, intent } = progress
   const message = lineOf(error)
   const line = { stdout: '', stderr: `tenure hook: ${message}\n`, begun: null }
   if (policyOf(question, progress) === 'open') return { ...line, exitCode: EXIT_OPEN }
-  if (adapter === undefined || event === null) return { ...line, exitCode: EXIT_CLOSED }
+  if (event === null) return { ...line, exitCode: EXIT_CLOSED }
   const isAsked = event.moment === 'before' && writes(event, intent)
   if (!isAsked) return { ...line, exitCode: EXIT_OPEN }
   const action = event.act.kind === 'shell' ? 'this command' : 'this edit'
-  const denial = adapter.answer(event, {
+  const denial = answerText(event, {
     kind: 'deny',
     reason: failureText(event.client, action, message),
   })

@@ -1,54 +1,45 @@
 /** Events as the clients send them, and answers as they take them. */
 import { describe, expect, it } from 'vitest'
-import { claude } from '../../src/hooks/clients/claude.ts'
-import { codex } from '../../src/hooks/clients/codex.ts'
-import { copilot } from '../../src/hooks/clients/copilot.ts'
-import { cursor } from '../../src/hooks/clients/cursor.ts'
-import { gemini } from '../../src/hooks/clients/gemini.ts'
-import type { Adapter, HookEvent, JsonObject } from '../../src/hooks/hook-event.ts'
+import { answerText, hearsText, readEvent } from '../../src/hooks/hook-clients.ts'
+import {
+  CLIENTS,
+  type Client,
+  type HookEvent,
+  type JsonObject,
+} from '../../src/hooks/hook-event.ts'
 import { RECORDED_EVENTS } from './recorded-events.ts'
 
-const ADAPTERS: Readonly<Record<string, Adapter>> = { claude, codex, gemini, cursor, copilot }
 const HOST = { cwd: '/where/the/hook/runs', processId: 7 }
 
-function adapterOf(client: string): Adapter {
-  const adapter = ADAPTERS[client]
-  if (adapter === undefined) throw new Error(`no adapter for ${client}`)
-  return adapter
-}
-
-function eventOf(client: string, name: string): HookEvent {
+function eventOf(client: Client, name: string): HookEvent {
   const found = RECORDED_EVENTS.find((one) => {
-    return one.client === client && adapterOf(client).read(one.input, HOST).name === name
+    return one.client === client && readEvent(client, one.input, HOST).name === name
   })
   if (found === undefined) throw new Error(`no ${name} of ${client} was recorded`)
-  return adapterOf(client).read(found.input, HOST)
+  return readEvent(client, found.input, HOST)
 }
 
 describe('an event', () => {
   it.each(RECORDED_EVENTS)('of $client is understood: $what', ({ client, input, means }) => {
-    expect(adapterOf(client).read(input, HOST)).toMatchObject({ client, ...means })
+    expect(readEvent(client, input, HOST)).toMatchObject({ client, ...means })
   })
 
-  it.each(Object.keys(ADAPTERS))(
-    'of %s that has no session, no name or no sense is refused',
-    (client) => {
-      const nonsense: readonly JsonObject[] = [{}, { hook_event_name: 7 }, { tool_name: 'Edit' }]
-      for (const input of nonsense) {
-        expect(() => adapterOf(client).read(input, HOST)).toThrow(/ must be /)
-      }
-    },
-  )
+  it.each(CLIENTS)('of %s that has no session, no name or no sense is refused', (client) => {
+    const nonsense: readonly JsonObject[] = [{}, { hook_event_name: 7 }, { tool_name: 'Edit' }]
+    for (const input of nonsense) {
+      expect(() => readEvent(client, input, HOST)).toThrow(/ must be /)
+    }
+  })
 
-  it.each(Object.keys(ADAPTERS))('of %s that is not known yet is none of ours', (client) => {
+  it.each(CLIENTS)('of %s that is not known yet is none of ours', (client) => {
     const ids = { session_id: 's', sessionId: 's', conversation_id: 's' }
     const names = { hook_event_name: 'SomethingNew', hookEventName: 'SomethingNew' }
-    const event = adapterOf(client).read({ ...ids, ...names }, HOST)
+    const event = readEvent(client, { ...ids, ...names }, HOST)
     expect(event).toMatchObject({ moment: 'other', act: { kind: 'other' } })
   })
 
   const ids = { session_id: 's', sessionId: 's', conversation_id: 's' }
-  it.each([
+  it.each<[Client, JsonObject, readonly string[]]>([
     [
       'claude',
       { hook_event_name: 'PreToolUse' },
@@ -80,7 +71,7 @@ describe('an event', () => {
         ]) {
           const call = { tool_name: tool, toolName: tool, tool_input: given, toolArgs: given }
           const input = { ...ids, ...name, ...call }
-          expect(() => adapterOf(client).read(input, HOST)).toThrow(/ must be a /)
+          expect(() => readEvent(client, input, HOST)).toThrow(/ must be a /)
         }
       }
     },
@@ -88,12 +79,12 @@ describe('an event', () => {
 
   it('of a read that cannot be read is let through', () => {
     const read = { hook_event_name: 'PreToolUse', tool_name: 'Read', tool_input: { file_path: 7 } }
-    expect(claude.read({ ...ids, ...read }, HOST).act).toEqual({ kind: 'other' })
+    expect(readEvent('claude', { ...ids, ...read }, HOST).act).toEqual({ kind: 'other' })
   })
 
   it('of Copilot CLI whose arguments are no JSON is refused', () => {
     const input = { toolName: 'edit', toolArgs: '{path', sessionId: 's' }
-    expect(() => copilot.read(input, HOST)).toThrow(/^toolArgs must be a JSON object/)
+    expect(() => readEvent('copilot', input, HOST)).toThrow(/^toolArgs must be a JSON object/)
   })
 })
 
@@ -101,7 +92,7 @@ const DENIAL = { kind: 'deny', reason: 'a.ts is held by bob' } as const
 const TOLD = { kind: 'tell', text: 'a.ts is held by bob' } as const
 
 describe('an answer', () => {
-  it.each([
+  it.each<[Client, string, JsonObject]>([
     [
       'claude',
       'PreToolUse',
@@ -136,17 +127,17 @@ describe('an answer', () => {
       { permissionDecision: 'deny', permissionDecisionReason: DENIAL.reason },
     ],
   ])('to %s denies as it is denied there', (client, name, output) => {
-    expect(JSON.parse(adapterOf(client).answer(eventOf(client, name), DENIAL))).toEqual(output)
+    expect(JSON.parse(answerText(eventOf(client, name), DENIAL))).toEqual(output)
   })
 
-  it.each([
+  it.each<[Client, string, string]>([
     ['claude', 'SessionStart', TOLD.text],
     ['codex', 'SessionStart', TOLD.text],
   ])('to %s at the start of a session is plain text', (client, name, output) => {
-    expect(adapterOf(client).answer(eventOf(client, name), TOLD)).toBe(output)
+    expect(answerText(eventOf(client, name), TOLD)).toBe(output)
   })
 
-  it.each([
+  it.each<[Client, string, JsonObject]>([
     [
       'claude',
       'PostToolUse',
@@ -166,18 +157,16 @@ describe('an answer', () => {
     ['copilot', 'postToolUse', { additionalContext: TOLD.text }],
   ])('to %s tells the model afterwards', (client, name, output) => {
     const event = eventOf(client, name)
-    expect(adapterOf(client).hears(event)).toBe(true)
-    expect(JSON.parse(adapterOf(client).answer(event, TOLD))).toEqual(output)
+    expect(hearsText(event)).toBe(true)
+    expect(JSON.parse(answerText(event, TOLD))).toEqual(output)
   })
 
   it.each(RECORDED_EVENTS)(
     'to $client is nothing where there is nothing to say: $what',
     ({ client, input }) => {
-      const adapter = adapterOf(client)
-      const event = adapter.read(input, HOST)
-      expect(adapter.answer(event, { kind: 'nothing' })).toBe('')
-      for (const verdict of [DENIAL, TOLD])
-        expect(adapter.answer(event, verdict)).not.toMatch(/allow/)
+      const event = readEvent(client, input, HOST)
+      expect(answerText(event, { kind: 'nothing' })).toBe('')
+      for (const verdict of [DENIAL, TOLD]) expect(answerText(event, verdict)).not.toMatch(/allow/)
     },
   )
 })

@@ -1,8 +1,8 @@
 /** One event of each kind that the clients send, in their own form, and what it means. */
-import type { HookEvent, JsonObject } from '../../src/hooks/hook-event.ts'
+import type { Client, HookEvent, JsonObject } from '../../src/hooks/hook-event.ts'
 
 export interface RecordedEvent {
-  readonly client: string
+  readonly client: Client
   readonly what: string
   readonly input: JsonObject
   readonly means: Partial<HookEvent>
@@ -353,9 +353,9 @@ const copilotEvents: readonly Omit<RecordedEvent, 'client'>[] = [
 ]
 
 export const RECORDED_EVENTS: readonly RecordedEvent[] = [
-  ...claudeEvents.map((event) => ({ client: 'claude', ...event })),
-  ...codexEvents.map((event) => ({ client: 'codex', ...event })),
-  ...geminiEvents.map((event) => ({ client: 'gemini', ...event })),
-  ...cursorEvents.map((event) => ({ client: 'cursor', ...event })),
-  ...copilotEvents.map((event) => ({ client: 'copilot', ...event })),
+  ...claudeEvents.map((event) => ({ client: 'claude' as const, ...event })),
+  ...codexEvents.map((event) => ({ client: 'codex' as const, ...event })),
+  ...geminiEvents.map((event) => ({ client: 'gemini' as const, ...event })),
+  ...cursorEvents.map((event) => ({ client: 'cursor' as const, ...event })),
+  ...copilotEvents.map((event) => ({ client: 'copilot' as const, ...event })),
 ]
