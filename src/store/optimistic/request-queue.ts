@@ -5,10 +5,11 @@
  */
 import type { LeaseId } from '../../core/lease.ts'
 import type { ReadSet } from '../../core/realm.ts'
-import { isTree, type Resource } from '../../core/resource.ts'
+import { isTree, overlap, type Resource } from '../../core/resource.ts'
+import { TransientMap } from '../../runtime/transient-map.ts'
 import type { Decide } from '../../store-port/store.ts'
+import { LiveIndex } from '../live-index.ts'
 import { urgentFirst } from '../urgent-first.ts'
-import { InFlight } from './in-flight.ts'
 import type { CachedView } from './view-cache.ts'
 
 const GROUP_MAX = 500
@@ -187,4 +188,70 @@ function placeInRow(readSets: readonly ReadSet[]): ReadSet | null {
   const [only, ...others] = readSets
   if (only === undefined || others.length > 0) return null
   return only.depth === 'claims' && !isTree(only.resource) ? only : null
+}
+
+/**
+ * Which read sets have a decision in flight. Decisions of one process that depend on each other go one after the other:
+ * sent together, the later one would be made on what the earlier one is about to change, and miss.
+ *
+ * A decision about an entry alone waits only for others about the same entry: a renewal must not be late because
+ * another request keeps missing in the same place.
+ */
+export class InFlight {
+  /** Entries, and flat resources about which there is a decision that depends on all that is there. */
+  readonly #names = new TransientMap<LeaseId | Resource, { count: number }>()
+  readonly #trees = new LiveIndex<ReadSet>()
+
+  /** Whether a decision about these read sets must wait for another. */
+  concerns(readSets: readonly ReadSet[]): boolean {
+    for (const readSet of readSets) {
+      if (this.#names.has(readSet.leaseId)) return true
+      if (readSet.depth === 'claims' && this.#touches(readSet)) return true
+    }
+    return false
+  }
+
+  #touches(readSet: ReadSet): boolean {
+    if (!isTree(readSet.resource)) return this.#names.has(readSet.resource)
+    for (const other of this.#trees.near(readSet)) if (overlap(other, readSet)) return true
+    return false
+  }
+
+  /** Whether there is one about this very entry. */
+  hasEntry(leaseId: LeaseId): boolean {
+    return this.#names.has(leaseId)
+  }
+
+  begin(readSets: readonly ReadSet[]): void {
+    for (const readSet of readSets) {
+      const { leaseId, resource, depth } = readSet
+      this.#increase(leaseId)
+      if (depth === 'entry') continue
+      if (isTree(resource)) this.#trees.add(resource, readSet)
+      else this.#increase(resource)
+    }
+  }
+
+  end(readSets: readonly ReadSet[]): void {
+    for (const readSet of readSets) {
+      const { leaseId, resource, depth } = readSet
+      this.#decrease(leaseId)
+      if (depth === 'entry') continue
+      if (isTree(resource)) this.#trees.remove(resource, readSet)
+      else this.#decrease(resource)
+    }
+  }
+
+  #increase(name: LeaseId | Resource): void {
+    const known = this.#names.get(name)
+    if (known === undefined) this.#names.set(name, { count: 1 })
+    else known.count += 1
+  }
+
+  #decrease(name: LeaseId | Resource): void {
+    const known = this.#names.get(name)
+    if (known === undefined) return
+    known.count -= 1
+    if (known.count === 0) this.#names.delete(name)
+  }
 }

@@ -17,7 +17,7 @@ import type {
   Reply,
   SeenClaim,
 } from '../optimistic/backend.ts'
-import { InFlight } from '../optimistic/in-flight.ts'
+import { InFlight } from '../optimistic/request-queue.ts'
 import {
   endedKept,
   eventRow,
