@@ -1,7 +1,7 @@
 /** A cache of views that is filled to its limit and beyond, and what that costs. */
 import type { Lease } from '../../src/core/lease.ts'
 import { parseResource } from '../../src/core/resource.ts'
-import { shownView, type ViewCache } from '../../src/store/optimistic/view-cache.ts'
+import { shownView, type ViewCache } from '../../src/store/optimistic/attempt-plan.ts'
 import { leaseOf, placeOf } from './postgres/hand-made.ts'
 
 const NOW = { nowUs: 1_760_000_000_000_000 }

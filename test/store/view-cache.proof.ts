@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { ViewCache } from '../../src/store/optimistic/view-cache.ts'
+import { ViewCache } from '../../src/store/optimistic/attempt-plan.ts'
 import { learnRange, LIMIT } from './filled-view-cache.ts'
 
 const MEASURED = 50_000

@@ -29,13 +29,15 @@ import {
   CROWD_MIN,
   joinedAttempt,
   planAttempt,
+  shownView,
   TicketRow,
+  ViewCache,
   type AttemptPlan,
+  type CachedView,
 } from './attempt-plan.ts'
 import type { Attempt, Backend, EntryWrite, GroupReply, PlaceView, Reply } from './backend.ts'
 import { RequestQueue, type PendingTransaction, type TakenRow } from './request-queue.ts'
 import { ServerClock, type Sample, type ServerTime } from './server-clock.ts'
-import { shownView, ViewCache, type CachedView } from './view-cache.ts'
 
 /** Two, so that the server works on one while the next is made. */
 const GROUPS_IN_FLIGHT_MAX = 2
@@ -484,12 +486,11 @@ export class OptimisticStore implements Store {
   #commit(one: Try, fencesMovedBy: number): void {
     const { request } = one
     const { outcome, attempt } = fencesMovedBy === 0 ? one.plan : this.#moved(one, fencesMovedBy)
-    const { epochs, wallMs, places } = attempt
-    const isWhole = places.every(({ claims, isKeepAlive }) => claims !== null && !isKeepAlive)
-    const confirmedUs = isWhole ? one.now.tick.us : 0
-    const facts = { lastFence: attempt.fences?.last ?? 0, epochs, wallMs, confirmedUs }
-    this.#lastFence = Math.max(this.#lastFence, facts.lastFence)
-    this.#cache.note(request.readSets, attempt.writes, facts)
+    const isWhole = attempt.places.every(({ claims, isKeepAlive }) => {
+      return claims !== null && !isKeepAlive
+    })
+    this.#lastFence = Math.max(this.#lastFence, attempt.fences?.last ?? 0)
+    this.#cache.note(attempt, isWhole ? one.now.tick.us : 0)
     this.#noteTickets(attempt.writes)
     this.#finish(request)
     request.resolve(outcome)

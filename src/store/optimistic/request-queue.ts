@@ -10,7 +10,7 @@ import { TransientMap } from '../../runtime/transient-map.ts'
 import type { Decide } from '../../store-port/store.ts'
 import { LiveIndex } from '../live-index.ts'
 import { urgentFirst } from '../urgent-first.ts'
-import type { CachedView } from './view-cache.ts'
+import type { CachedView } from './attempt-plan.ts'
 
 const GROUP_MAX = 500
 /** More than this are sent as two halves when nothing is in flight. */
