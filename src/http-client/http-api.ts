@@ -4,7 +4,7 @@
  */
 import { closedError, isLeaseError, LeaseError } from '../core/errors.ts'
 import { NAMESPACE_HEADER, BATCH_BYTES_MAX, BATCH_PATH } from '../protocol/http.ts'
-import { REQUEST_NAMES, type RequestName, REQUESTS } from '../protocol/requests.ts'
+import { isApiCall, REQUEST_NAMES, type RequestName, REQUESTS } from '../protocol/requests.ts'
 import { newAbortController } from '../runtime/abort-listeners.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type {
@@ -83,11 +83,6 @@ async function leave(connection: Connection): Promise<void> {
   connection.servers.close()
 }
 
-/** What is no call with one answer. */
-const OTHERS: ReadonlySet<RequestName> = new Set<RequestName>([
-  ...(['watch', 'wakes', 'authorize', 'fleet', 'batch'] as const),
-])
-
 type Calls = Omit<LeaseApi, 'store' | 'watch' | 'onWake' | 'standBy' | 'close'>
 
 /** Requests and answers are those of `src/protocol`: nothing here knows what they say. */
@@ -98,7 +93,7 @@ function apiOf(connection: Connection, store: StoreDescription, runtime: Runtime
   let closing: Promise<void> | null = null
   const call = (name: RequestName) => (request?: object) =>
     closing === null ? calls.call(name, request) : Promise.reject(closedError())
-  const named = REQUEST_NAMES.filter((name) => !OTHERS.has(name)).map((name) => [name, call(name)])
+  const named = REQUEST_NAMES.filter(isApiCall).map((name) => [name, call(name)])
   return {
     store,
     ...(Object.fromEntries(named) as Calls),

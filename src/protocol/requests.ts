@@ -47,6 +47,15 @@ export const REQUESTS = {
 export type RequestName = keyof typeof REQUESTS
 export const REQUEST_NAMES: readonly RequestName[] = Object.keys(REQUESTS) as RequestName[]
 
+const BY_SERVERS = ['watch', 'wakes', 'authorize', 'fleet', 'batch'] as const
+
+/** Whether a request is one call of `LeaseApi` with one answer; the others are streams, or a server's own. */
+export function isApiCall(
+  name: RequestName,
+): name is Exclude<RequestName, (typeof BY_SERVERS)[number]> {
+  return !BY_SERVERS.some((other) => other === name)
+}
+
 /** The type of a request, as it follows from its description. */
 export type RequestOf<Name extends RequestName> =
   (typeof REQUESTS)[Name] extends RequestDescription<infer Described> ? ObjectOf<Described> : never

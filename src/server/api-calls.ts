@@ -1,17 +1,101 @@
-/** Requests as `src/protocol` names them, made of a `LeaseApi`; and what became of them, as an answer or an error. */
-import { LeaseError } from '../core/errors.ts'
+/**
+ * Requests as `src/protocol` names them, made of a `LeaseApi` in the rights of a caller: what HTTP may leave out is filled in,
+ * the request is authorised and made, and what became of it is an answer or an error.
+ */
+import { isLeaseError, LeaseError } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
 import type { Resource } from '../core/resource.ts'
-import type { RequestName } from '../protocol/requests.ts'
+import { isApiCall, readRequest, REQUESTS, type RequestName } from '../protocol/requests.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
-import type { Fields } from './call.ts'
+import { authorise, shownAnswer, shownError } from './authorise.ts'
+import type { Call, Fields } from './call.ts'
+
+/** Whoever cannot keep, end or leave what it has loses more than time. */
+const UNCOUNTED: ReadonlySet<RequestName> = new Set<RequestName>([
+  ...(['renew', 'release', 'releaseAll', 'claim', 'claimAll'] as const),
+  // The calls of a batch are counted one by one.
+  ...(['withdraw', 'withdrawUpgrade', 'batch'] as const),
+])
+
+/** Whether a request may be refused for being one too many. */
+export function isCounted(name: RequestName): boolean {
+  return !UNCOUNTED.has(name)
+}
+
+/** One call in the rights of a caller, shown as far as that one may see. Throws what the caller is to hear of an error. */
+export async function askedCall(call: Call, name: RequestName, request: Fields): Promise<unknown> {
+  try {
+    if (isCounted(name)) call.count()
+    const read = readRequest(name, request) as Fields
+    const full = { ...read, ...tokenNameOf(call, name), ...(await ttlOf(call, name, read)) }
+    await authorise(call, name, full)
+    const answer = await callApi(call.store.api, name, full)
+    const refusal = refusalIn(answer)
+    if (refusal !== null) call.onRefused(refusal)
+    return shownAnswer(call.caller, answer) ?? null
+  } catch (error) {
+    call.onRefused(error)
+    throw isLeaseError(error) ? shownError(call.caller, error) : error
+  }
+}
+
+/** Fills in what a request over HTTP may leave out: ids, sessions, names, and a TTL that the token allows. */
+export async function complete(call: Call, name: RequestName, request: Fields): Promise<Fields> {
+  const { fields } = REQUESTS[name]
+  const { runtime } = call
+  const id = request['id'] ?? (MAKING.has(name) ? runtime.uuid() : undefined)
+  const group = 'group' in fields ? (request['group'] ?? runtime.uuid()) : undefined
+  const holder = request['holder'] ?? request['by']
+  const filled: Fields = {
+    ...(id === undefined ? {} : { id }),
+    ...(group === undefined ? {} : { group, members: membersOf(call, request) }),
+    ...(NEEDING_SESSION.has(name) ? { session: request['session'] ?? id ?? group } : {}),
+    ...('newId' in fields ? { newId: request['newId'] ?? runtime.uuid() } : {}),
+    ...('mayWait' in fields ? { mayWait: request['mayWait'] ?? false } : {}),
+    ...tokenNameOf(call, name),
+    ...('requestId' in fields ? { requestId: call.requestIdOf(String(holder)) } : {}),
+  }
+  return { ...request, ...filled, ...(await ttlOf(call, name, request)) }
+}
+
+/** Their ids are those of new leases. */
+const MAKING: ReadonlySet<RequestName> = new Set<RequestName>(['acquire', 'derive'])
+
+/** Where nobody names a session, the lease's own id is one. */
+const NEEDING_SESSION: ReadonlySet<RequestName> = new Set<RequestName>([
+  ...(['acquire', 'acquireAll', 'withdraw', 'adopt', 'derive'] as const),
+])
+
+function membersOf({ runtime }: Call, { members }: Fields): readonly Fields[] {
+  const listed = members as readonly Fields[]
+  return listed.map((member) => ({ ...member, id: member['id'] ?? runtime.uuid() }))
+}
+
+/** What a caller says of its token is not believed; without tokens, or by a grant, an entry has no name of one. */
+export function tokenNameOf({ caller }: Call, name: RequestName): Fields {
+  if (!('tokenName' in REQUESTS[name].fields)) return {}
+  return { tokenName: caller.token?.name }
+}
+
+const GRANTING: ReadonlySet<RequestName> = new Set<RequestName>(['acquire', 'acquireAll'])
+
+/** The configured default may be more than the token allows. */
+export async function ttlOf(
+  { caller, store }: Call,
+  name: RequestName,
+  { ttlMs, resource }: Fields,
+): Promise<Fields> {
+  if (caller.maxTtlMs === null || ttlMs !== undefined || !GRANTING.has(name)) return {}
+  const settings = await store.api.settings({ resource: (resource ?? null) as Resource | null })
+  return { ttlMs: Math.min(settings.default_ttl_seconds * 1_000, caller.maxTtlMs) }
+}
 
 type OneCall = (request: unknown) => Promise<unknown>
 
 /** Makes a request that is one answer; `LeaseApi` reads it. A refusal is a value here. */
 export function callApi(api: LeaseApi, name: RequestName, request: Fields): Promise<unknown> {
-  if (!isCall(name)) {
+  if (!isApiCall(name)) {
     throw new LeaseError('INVALID_INPUT', `call must be one with an answer, got ${name}`, {
       details: { field: 'call' },
     })
@@ -19,25 +103,11 @@ export function callApi(api: LeaseApi, name: RequestName, request: Fields): Prom
   return (api[name] as OneCall)(request)
 }
 
-const NO_CALLS: ReadonlySet<string> = new Set(['watch', 'wakes', 'authorize', 'fleet', 'batch'])
-
-function isCall(
-  name: RequestName,
-): name is Exclude<RequestName, 'watch' | 'wakes' | 'authorize' | 'fleet' | 'batch'> {
-  return !NO_CALLS.has(name)
-}
-
-const DONE: ReadonlySet<string> = new Set([
+/** What a change that was not refused has come to. */
+export const DONE: ReadonlySet<unknown> = new Set([
   ...['granted', 'granted_all', 'renewed', 'released', 'revoked', 'upgraded', 'upgrading'],
-  ...[
-    'upgrade_withdrawn',
-    'downgraded',
-    'updated',
-    'transferred',
-    'advanced',
-    'withdrawn',
-    'spent',
-  ],
+  ...['upgrade_withdrawn', 'downgraded', 'updated', 'transferred', 'advanced', 'withdrawn'],
+  'spent',
 ])
 
 interface Outcome {
@@ -67,12 +137,4 @@ export function withNow(answer: object, leases: readonly LeaseInfo[]): object {
   const active = leases.find(({ state }) => state === 'active')
   if (active === undefined || active.expiresAtMs === null) return answer
   return { ...answer, nowMs: Math.round(active.expiresAtMs - active.remainingMs) }
-}
-
-/** Every resource that a request names. */
-export function resourcesOf(request: Fields): readonly Resource[] {
-  const { resource, members, tickets } = request
-  const parts = [members, tickets].flatMap((list) => (Array.isArray(list) ? list : []))
-  const named = [resource, ...parts.map((part: Fields) => part['resource'])]
-  return named.filter((one): one is Resource => typeof one === 'string')
 }

@@ -21,7 +21,7 @@ import {
 } from '../protocol/http.ts'
 import { readHttpRequest, type RequestOf } from '../protocol/requests.ts'
 import type { Runtime } from '../runtime/runtime.ts'
-import type { AccessEntry, OnRequest } from './access.ts'
+import { complete, isCounted } from './api-calls.ts'
 import { authorise, shownError } from './authorise.ts'
 import type { Call, Fields, PollFleet, Route } from './call.ts'
 import {
@@ -33,12 +33,10 @@ import {
   requireRole,
   type Caller,
 } from './caller.ts'
-import { complete } from './complete.ts'
 import { dashboardFile } from './dashboard-files.ts'
 import { refuseForeignPages } from './host-check.ts'
 import { answerLfsRequest } from './lfs.ts'
 import { LFS_MEDIA_TYPE, lfsCaller, lfsProblem, lfsResponse } from './lfs-http.ts'
-import type { LedgerStanding } from './ledger-standing.ts'
 import type { McpRoute } from './mcp-route.ts'
 import type { ServerMetrics } from './metrics.ts'
 import { openApiDocument } from './openapi.ts'
@@ -60,6 +58,35 @@ const KEY_BYTES_MAX = 128
 const READY_WITHIN_MS = 2_000
 /** No lease has it: asking for it shows that the store answers. */
 const NO_LEASE = '00000000-0000-0000-0000-000000000000'
+
+/** What is told of each request, for the server's log. */
+export interface AccessEntry {
+  readonly atMs: number
+  readonly method: string
+  /** Without its query. */
+  readonly path: string
+  /** 499: the caller had gone. */
+  readonly status: number
+  readonly tookMs: number
+  /** The name of the token, never the token; null where nobody was identified. */
+  readonly token: string | null
+}
+
+export type OnRequest = (entry: AccessEntry) => void
+
+/** How a sealed ledger stands, for those who look at it through a server. */
+export interface LedgerStanding {
+  /** The last checkpoint: its number, when it was signed, and how many events it seals; null: nothing is sealed yet. */
+  readonly checkpoint: {
+    readonly sequence: number
+    readonly atMs: number
+    readonly events: number
+  } | null
+  /** When the ledger was last compared with its checkpoints and with the store. */
+  readonly verifiedAtMs: number
+  /** What was wrong then, in one line; null: nothing. */
+  readonly problem: string | null
+}
 
 export interface ApplicationParts {
   readonly runtime: Runtime
@@ -162,26 +189,20 @@ function openRoutes(app: Hono<Env>, parts: ApplicationParts): void {
   )
   app.get('/v1/caller', (c) =>
     named(c, '/v1/caller', async () => {
-      const caller = identified(parts, c)
-      refuseGrant(caller)
-      const { name, role, namespace } = caller
+      const { name, role, namespace } = readerOf(parts, c)
       return json({ name, role, namespace })
     }),
   )
   app.get('/v1/ledger', (c) =>
     named(c, '/v1/ledger', async () => {
-      const caller = identified(parts, c)
-      refuseGrant(caller)
-      requireRole(caller, 'reader')
+      readerOf(parts, c)
       if (parts.ledger === null) throw httpError(404, 'the server must be started with a ledger')
       return json(await parts.ledger())
     }),
   )
   app.get('/metrics', (c) =>
     named(c, '/metrics', async () => {
-      const caller = identified(parts, c)
-      refuseGrant(caller)
-      requireRole(caller, 'reader')
+      readerOf(parts, c)
       const headers = { 'Content-Type': metrics.contentType, 'Cache-Control': 'no-store' }
       return new Response(await metrics.text(), { headers })
     }),
@@ -222,7 +243,7 @@ async function answer(parts: ApplicationParts, c: Ctx, route: Route): Promise<Re
   const caller = identified(parts, c)
   try {
     requireRole(caller, REQUESTS[route.name].role)
-    if (route.isUncounted !== true) parts.limiter.count(caller)
+    if (isCounted(route.name)) parts.limiter.count(caller)
     const call = await callOf(parts, caller, { incoming, outgoing })
     const request = await readRequest(route, call, c)
     const full = await complete(call, route.name, request)
@@ -267,9 +288,7 @@ async function openingOf(
   name: 'watch' | 'wakes',
 ): Promise<Opening> {
   const { incoming, outgoing } = c.env
-  const caller = identified(parts, c)
-  refuseGrant(caller)
-  requireRole(caller, REQUESTS[name].role)
+  const caller = readerOf(parts, c, REQUESTS[name].role)
   parts.limiter.count(caller)
   const { store } = await callOf(parts, caller, { incoming, outgoing })
   return { caller, store, response: outgoing }
@@ -278,9 +297,7 @@ async function openingOf(
 /** Whatever its method of JSON-RPC: each tool is authorised by the calls that it makes. */
 async function answerMcp(parts: ApplicationParts, c: Ctx): Promise<Response> {
   const { incoming, outgoing } = c.env
-  const caller = identified(parts, c)
-  refuseGrant(caller)
-  requireRole(caller, 'reader')
+  const caller = readerOf(parts, c)
   parts.limiter.count(caller)
   const call = await callOf(parts, caller, { incoming, outgoing })
   const body = await readJsonBody(incoming, BODY_BYTES_MAX)
@@ -404,6 +421,14 @@ function requestId(parts: readonly string[]): string {
 function identified(parts: ApplicationParts, c: Ctx): Caller {
   const caller = authenticate(parts, c.env.incoming)
   c.set('caller', caller.name)
+  return caller
+}
+
+/** Of what a grant, which is for its lease alone, does not show. */
+function readerOf(parts: ApplicationParts, c: Ctx, role: Role = 'reader'): Caller {
+  const caller = identified(parts, c)
+  refuseGrant(caller)
+  requireRole(caller, role)
   return caller
 }
 

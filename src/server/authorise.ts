@@ -5,8 +5,8 @@
 import { LeaseError } from '../core/errors.ts'
 import type { LeaseEvent } from '../core/event.ts'
 import type { CycleStep } from '../core/lease.ts'
+import type { Resource } from '../core/resource.ts'
 import { REQUESTS, type RequestName } from '../protocol/requests.ts'
-import { resourcesOf } from './api-calls.ts'
 import type { Call, Fields } from './call.ts'
 import {
   maySee,
@@ -31,6 +31,14 @@ export async function authorise(call: Call, name: RequestName, request: Fields):
   requireWithinLimits(caller, request)
   if (caller.resources.length > 0) await requireVisibleLeases(call, request)
   if (NEW_ENTRIES.has(name)) await requireQuota(call, request)
+}
+
+/** Every resource that a request names. */
+function resourcesOf(request: Fields): readonly Resource[] {
+  const { resource, members, tickets } = request
+  const parts = [members, tickets].flatMap((list) => (Array.isArray(list) ? list : []))
+  const named = [resource, ...parts.map((part: Fields) => part['resource'])]
+  return named.filter((one): one is Resource => typeof one === 'string')
 }
 
 const GRANTED: ReadonlySet<RequestName> = new Set<RequestName>(['spend', 'release'])

@@ -40,8 +40,6 @@ export interface Route {
   readonly status?: 201
   /** Fields that may be left out over HTTP. */
   readonly defaults?: Fields
-  /** Never refused for being one too many: whoever cannot renew or release loses more than time. */
-  readonly isUncounted?: true
   readonly bodyBytesMax?: number
   readonly answer: (call: Call, request: Fields) => Promise<object>
 }

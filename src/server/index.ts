@@ -1,4 +1,4 @@
 /** `tenure/server`: a store behind HTTP. */
 export { startServer } from './start-server.ts'
 export type { ServerOptions, TenureServer } from './start-server.ts'
-export type { AccessEntry, OnRequest } from './access.ts'
+export type { AccessEntry, OnRequest } from './application.ts'

@@ -3,16 +3,30 @@
  * while, so that no stream near the end of the ledger reads the store. A stream that is further behind reads pages after its
  * own position, which streams at the same position share; nothing is lost or repeated.
  *
+ * Each event comes with the lease as it was after it, folded from the ledger, and not as it is by the time that a reader hears
+ * of it.
+ *
  * Streams are told of an event at once if none came shortly before it, else of all that came meanwhile together: what a
  * stream costs grows with time, not with the events in it.
  */
 import { closedError } from '../core/errors.ts'
 import type { LeaseEvent } from '../core/event.ts'
+import { evolveEntry } from '../core/evolve.ts'
+import { describeEntry, isLive, type Entry, type LeaseId, type LeaseInfo } from '../core/lease.ts'
+import { US_PER_MS, type Now } from '../core/time.ts'
 import { RepeatedFault, reportTo } from '../runtime/diagnostics.ts'
+import { pause } from '../runtime/pause.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { LeaseApi, LedgerEntry, Position, Unsubscribe } from '../service/lease-api.ts'
-import { EventFold, type StreamedEvent } from './event-fold.ts'
+import { frameOf } from './event-stream.ts'
 import { isForeignPosition } from './problem.ts'
+
+export interface StreamedEvent extends LedgerEntry {
+  /** As it was after the event; null where the ledger does not tell. */
+  readonly lease: LeaseInfo | null
+  /** All of this as it is sent to a reader who may see all of it. */
+  readonly frame: string
+}
 
 interface Waiting {
   readonly resolve: (position: Position) => void
@@ -119,7 +133,7 @@ export class LedgerFeed {
           this.#forget()
         }
         this.#settle(({ reject }) => reject(error))
-        await this.#pause()
+        await pause(this.#runtime, AGAIN_MS, { keepAlive: false, signal })
       }
     }
   }
@@ -180,20 +194,87 @@ export class LedgerFeed {
     this.#recent = all.slice(Math.max(0, dropped))
   }
 
-  #pause(): Promise<void> {
-    const { signal } = this.#stop
-    return new Promise((resolve) => {
-      if (signal.aborted) return resolve()
-      const timer = this.#runtime.setTimer(AGAIN_MS, resolve, { keepAlive: false })
-      signal.addEventListener('abort', () => {
-        timer.cancel()
-        resolve()
-      })
-    })
-  }
-
   async #read(after: Position): Promise<readonly StreamedEvent[]> {
     const where = { after, unbroken: true, refusals: false }
     return this.#past.fold(after, await this.#api.history({ ...where, limit: PAGE }))
   }
+}
+
+/** Live leases whose state is remembered for the next event; beyond it, they are folded anew. */
+const REMEMBERED_MAX = 50_000
+
+class EventFold {
+  readonly #api: Pick<LeaseApi, 'history'>
+  /** How live leases stand at `foldedUpTo`. */
+  #states = new Map<LeaseId, Entry>()
+  #foldedUpTo: Position | null = null
+
+  constructor(api: Pick<LeaseApi, 'history'>) {
+    this.#api = api
+  }
+
+  /** The entries follow `after` in the ledger. */
+  async fold(after: Position, entries: readonly LedgerEntry[]): Promise<readonly StreamedEvent[]> {
+    const last = entries.at(-1)
+    if (last === undefined) return []
+    // Only one caller at a time may be the one that carries the states on.
+    const isNext = after === this.#foldedUpTo && this.#states.size <= REMEMBERED_MAX
+    const states = isNext ? this.#states : new Map<LeaseId, Entry>()
+    this.#foldedUpTo = null
+    const events: StreamedEvent[] = []
+    for (const entry of entries) {
+      const lease = await this.#after(states, entry)
+      events.push({ ...entry, lease, frame: eventFrame({ ...entry, lease }) })
+    }
+    this.#states = states
+    this.#foldedUpTo = last.position
+    return events
+  }
+
+  async #after(states: Map<LeaseId, Entry>, entry: LedgerEntry): Promise<LeaseInfo | null> {
+    const { event } = entry
+    const { leaseId } = event
+    const before = states.get(leaseId) ?? (begins(event) ? undefined : await this.#before(entry))
+    if (before === null) return null
+    const after = evolveEntry(before, event)
+    if (isLive(after)) states.set(leaseId, after)
+    else states.delete(leaseId)
+    return describeEntry(after, momentOf(after, event))
+  }
+
+  /** The lease as all its events before this one left it; null where some of them are not kept. */
+  async #before({ event, position }: LedgerEntry): Promise<Entry | null> {
+    const { leaseId } = event
+    let entry: Entry | undefined
+    let after: Position | undefined
+    for (;;) {
+      const where = after === undefined ? { id: leaseId } : { id: leaseId, after }
+      const events = await this.#api.history({ ...where, limit: PAGE, refusals: false })
+      for (const one of events) {
+        if (one.position === position) return entry ?? null
+        if (entry === undefined && !begins(one.event)) return null
+        entry = evolveEntry(entry, one.event)
+        after = one.position
+      }
+      if (events.length < PAGE) return null
+    }
+  }
+}
+
+export function eventFrame({ position, event, lease }: Omit<StreamedEvent, 'frame'>): string {
+  const data = JSON.stringify({ position, event, lease })
+  return frameOf({ id: position, type: event.type, data })
+}
+
+/** Events that tell all there is to know of their entry. */
+function begins({ type }: LeaseEvent): boolean {
+  return type === 'lease.issued' || type === 'lease.queued' || type === 'lease.denied'
+}
+
+/** The clock as it was when the event happened: a deadline is as far away as its wall time says. */
+function momentOf(entry: Entry, { atMs }: LeaseEvent): Now {
+  const { deadline } = entry
+  const leftMs = entry.kind === 'lease' ? entry.expiresAtMs - atMs : 1
+  const tick = { domain: deadline.domain, us: deadline.us - leftMs * US_PER_MS }
+  return { tick, wallMs: atMs, domainSinceUs: 0, toleranceUs: 0 }
 }

@@ -22,8 +22,7 @@ import {
 } from '../protocol/shape.ts'
 import type { AcquireAnswer, LeaseList, ListFilter, RenewAnswer } from '../service/lease-api.ts'
 import { listAll } from '../service/list-all.ts'
-import { doneAnswer } from './api-calls.ts'
-import { askedCall } from './asked-call.ts'
+import { askedCall, doneAnswer } from './api-calls.ts'
 import type { Call } from './call.ts'
 import { forbidden, httpError } from './problem.ts'
 

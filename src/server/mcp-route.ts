@@ -12,11 +12,10 @@ import { mcpServer, type EndingConnection } from '../mcp/mcp-server.ts'
 import { reportTo } from '../runtime/diagnostics.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import { listAll } from '../service/list-all.ts'
-import { askedCall } from './asked-call.ts'
+import { askedCall, tokenNameOf } from './api-calls.ts'
 import { authorise, shownError } from './authorise.ts'
 import type { Call, Fields } from './call.ts'
 import type { Caller } from './caller.ts'
-import { tokenNameOf } from './complete.ts'
 
 const TTL_MS = 600_000
 

@@ -11,6 +11,7 @@ import {
 } from '../protocol/http.ts'
 import { answerSchemaOf, schemaOf, type JsonSchema } from '../protocol/json-schema.ts'
 import { REQUESTS, type RequestName } from '../protocol/requests.ts'
+import { DONE } from './api-calls.ts'
 import type { Route } from './call.ts'
 import { ROUTES } from './routes.ts'
 import { ROLES } from './token.ts'
@@ -92,11 +93,6 @@ function maskedInspection(): JsonSchema {
     properties: { ...schema.properties, blockers, cycles: { type: 'array', items: cycle } },
   }
 }
-
-const DONE: ReadonlySet<unknown> = new Set([
-  ...['granted', 'renewed', 'released', 'revoked', 'upgraded', 'upgrading', 'downgraded'],
-  ...['transferred', 'advanced', 'withdrawn', 'spent'],
-])
 
 /** What comes of a change that is not refused: a refusal is a problem, and needs no `kind` to be known by. */
 function doneSchema(name: RequestName): Loose {

@@ -20,8 +20,7 @@ import type {
   LedgerEntry,
 } from '../service/lease-api.ts'
 import { listAll } from '../service/list-all.ts'
-import { callApi, doneAnswer, withNow } from './api-calls.ts'
-import { askedCall } from './asked-call.ts'
+import { askedCall, callApi, doneAnswer, withNow } from './api-calls.ts'
 import { shownAnswer } from './authorise.ts'
 import type { Call, Fields, Route } from './call.ts'
 import { maySee, requireResource } from './caller.ts'
@@ -35,11 +34,11 @@ export const ROUTES: readonly Route[] = [
   { method: 'GET', path: '/v1/leases', name: 'list', answer: list },
   { method: 'GET', path: LEASE, name: 'get', answer: get },
   {
-    ...{ method: 'POST', path: `${LEASE}/withdraw`, name: 'withdraw', isUncounted: true },
+    ...{ method: 'POST', path: `${LEASE}/withdraw`, name: 'withdraw' },
     ...{ defaults: { why: 'aborted' }, answer: change('withdraw') },
   },
-  { ...changing('renew'), isUncounted: true },
-  { ...changing('release'), isUncounted: true },
+  changing('renew'),
+  changing('release'),
   changing('transfer'),
   changing('adopt'),
   changing('upgrade'),
@@ -64,7 +63,7 @@ export const ROUTES: readonly Route[] = [
   { method: 'GET', path: '/v1/fleets/{prefix}', name: 'fleet', answer: fleet },
   { method: 'POST', path: '/v1/grants/authorize', name: 'authorize', answer: authorizeAct },
   {
-    ...{ method: 'POST', path: BATCH_PATH, name: 'batch', isUncounted: true },
+    ...{ method: 'POST', path: BATCH_PATH, name: 'batch' },
     ...{ bodyBytesMax: BATCH_BYTES_MAX, answer: batch },
   },
 ]

@@ -4,13 +4,14 @@ import type { LeaseEvent } from '../core/event.ts'
 import { kindOf } from '../core/resource.ts'
 import type { HttpRequestOf, RequestOf } from '../protocol/requests.ts'
 import { report, reportTo } from '../runtime/diagnostics.ts'
+import { pause } from '../runtime/pause.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import { sessionDigest } from '../service/session-digest.ts'
 import type { Position } from '../service/lease-api.ts'
 import { maySee, requireResource, type Caller } from './caller.ts'
 import { shownEvent } from './authorise.ts'
-import { eventFrame, type StreamedEvent } from './event-fold.ts'
 import { EventStream, frameOf } from './event-stream.ts'
+import { eventFrame, type StreamedEvent } from './ledger-feed.ts'
 import { goneIfForeign, isForeignPosition } from './problem.ts'
 import { tooMany } from './request-limiter.ts'
 import type { ServedStore } from './served-store.ts'
@@ -112,9 +113,7 @@ export class ServerStreams {
       report('server/stream', error)
       // The reader hears why when it comes back.
       if (isForeignPosition(error)) stream.end('the store has lost this position')
-      await new Promise<void>((resolve) => {
-        this.#runtime.setTimer(AGAIN_MS, resolve, { keepAlive: false })
-      })
+      await pause(this.#runtime, AGAIN_MS, { keepAlive: false })
       return []
     }
   }

@@ -2,7 +2,7 @@
 import path from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { openApi } from '../../src/open.ts'
-import type { AccessEntry } from '../../src/server/access.ts'
+import type { AccessEntry } from '../../src/server/application.ts'
 import { workshop } from '../cli/tenure-process.ts'
 import { serving } from '../server/serving.ts'
 import { openAt } from './http-stage.ts'
