@@ -8,7 +8,7 @@
 import path from 'node:path'
 import { invalid, pathError } from './core/errors.ts'
 import { parseNamespace } from './core/resource.ts'
-import { requireShortText, requireText } from './core/text.ts'
+import { requireShortText, requireText } from './core/input.ts'
 import { fs, hasCode } from './runtime/file-system.ts'
 import type { Runtime } from './runtime/runtime.ts'
 import { systemRuntime } from './runtime/system-runtime.ts'

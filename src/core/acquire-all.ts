@@ -7,12 +7,11 @@
  * What was transferred to the requester counts as free for it: it is taken over together with the rest, and until then
  * it stays what it is.
  */
-import { askToFinish, endedBefore, queuedOutcome, ticketOf, waitMsOf } from './acquire.ts'
+import { askToFinish, endedBefore, queuedOutcome, ticketOf, waitMsOf, grant } from './acquire.ts'
 import { adopt, adoptable, adoptedBefore, otherTransfer, type Asker } from './adopt.ts'
 import type { Acquire, AcquireAll } from './command.ts'
 import { arrivalUs, blockersOf, ownBlockersOf, sharedAlready, type Blocker } from './conflict.ts'
 import { Draft, eventCommon } from './draft.ts'
-import { grant } from './grant.ts'
 import { isHeld, isWaiting, type Lease, type LeaseId, type Ticket } from './lease.ts'
 import { TICKETS_PER_REALM_MAX } from './limits.ts'
 import {

@@ -5,7 +5,8 @@
  *  2. Settle the overlap, so that nothing that is over stands in the way.
  *  3. A lease of the resource was transferred to the requester: take it over if it covers the request, else refuse.
  *  4. The session does one thing after another and shares the very same already: refuse, naming its own lease.
- *  5. Nothing blocks: grant.
+ *  5. Nothing blocks: grant. The TTL runs from `now`; the requester counts from before it sent the request, so its own
+ *     view ends no later than this.
  *  6. What blocks the request cannot end before it: a lease that it is under, or anything of a session that does one
  *     thing after another. Refuse, because waiting would never end.
  *  7. The request may wait: file a ticket. Otherwise refuse. Refusals are counted beside the ledger.
@@ -25,9 +26,17 @@ import {
   type Blocker,
 } from './conflict.ts'
 import { rootWith } from './delegation.ts'
-import { Draft, eventCommon } from './draft.ts'
-import { grant } from './grant.ts'
-import { isHeld, isWaiting, type Entry, type Ticket } from './lease.ts'
+import { Draft, eventCommon, frequentEvent } from './draft.ts'
+import {
+  isHeld,
+  isWaiting,
+  type Entry,
+  type Ticket,
+  type Claim,
+  type EntryState,
+  type Lease,
+  type Revoking,
+} from './lease.ts'
 import { TICKETS_PER_REALM_MAX } from './limits.ts'
 import {
   endedOutcome,
@@ -38,11 +47,11 @@ import {
 } from './outcome.ts'
 import type { Decision, PriorEffect, RealmView } from './realm.ts'
 import { noteDenied } from './refusal.ts'
-import { overlap } from './resource.ts'
+import { overlap, hasEpoch } from './resource.ts'
 import { requestEnd } from './revoke.ts'
 import { makeOffers, settle } from './settle.ts'
 import { defaultTtlMs } from './settings.ts'
-import { deadlineAfter, US_PER_MS, type Now } from './time.ts'
+import { deadlineAfter, US_PER_MS, wallAt, type Now } from './time.ts'
 
 export function decideAcquire(
   view: RealmView,
@@ -282,4 +291,77 @@ export function waitedMsOf(ticket: Ticket, { tick }: Now): number {
 /** How often a waiter is heard of: often enough that two of its keep-alives may be lost. */
 export function keepAliveMsOf({ claimWindowMs }: Ticket): number {
   return Math.max(1, Math.floor(claimWindowMs / 3))
+}
+
+/** What a lease is made of. */
+export interface GrantedClaim {
+  readonly claim: Claim
+  readonly fence: number
+  readonly before: EntryState | null
+  /** A transfer hands on the ceiling of the lease that it ends. */
+  readonly holdUntilUs?: number | null
+  /** So is the request to end it. */
+  readonly revoking?: Revoking | null
+  readonly adopted?: boolean
+  /** Of the claim's resource, where the draft's view is about several. */
+  readonly epoch?: number
+}
+
+/** Turns a claim into a lease. */
+export function grant(draft: Draft, granted: GrantedClaim): Lease {
+  const { now } = draft
+  const { claim, fence, before } = granted
+  const holdUntilUs = granted.holdUntilUs ?? ceilingOf(claim, now)
+  const requested = deadlineAfter(now, claim.ttlMs)
+  const us = Math.min(requested.us, holdUntilUs ?? Infinity)
+  const lease: Lease = {
+    id: claim.id,
+    resource: claim.resource,
+    mode: claim.mode,
+    extent: claim.extent,
+    holder: claim.holder,
+    session: claim.session,
+    ttlMs: claim.ttlMs,
+    maxRenewals: claim.maxRenewals,
+    maxHoldMs: claim.maxHoldMs,
+    slots: claim.slots,
+    lockDelayMs: claim.lockDelayMs,
+    breakable: claim.breakable,
+    reason: claim.reason,
+    metadata: claim.metadata,
+    createdAtMs: claim.createdAtMs,
+    recorded: claim.recorded,
+    kind: 'lease',
+    state: 'active',
+    fence,
+    grantedAtMs: now.wallMs,
+    renewedAtMs: null,
+    expiresAtMs: wallAt(us, now),
+    terminatedAtMs: null,
+    deadline: { domain: requested.domain, us },
+    holdUntilUs,
+    renewals: 0,
+    releaseReason: null,
+    lockedUntil: null,
+    revoking: granted.revoking ?? null,
+    upgrading: false,
+    adopted: granted.adopted ?? true,
+    epoch: hasEpoch(claim.resource) ? (granted.epoch ?? draft.view.epoch) : 0,
+  }
+  return issued(draft, withRareFacts(lease, claim), before)
+}
+
+function withRareFacts(lease: Lease, { delegation, tokenName }: Claim): Lease {
+  const named = tokenName === undefined ? lease : { ...lease, tokenName }
+  return delegation === undefined ? named : { ...named, delegation }
+}
+
+function issued(draft: Draft, lease: Lease, before: EntryState | null): Lease {
+  const common = eventCommon(lease, draft.now, { before, after: 'active', reason: lease.reason })
+  draft.record(frequentEvent(common, { type: 'lease.issued', lease }))
+  return lease
+}
+
+function ceilingOf(claim: Claim, now: Now): number | null {
+  return claim.maxHoldMs === null ? null : deadlineAfter(now, claim.maxHoldMs).us
 }

@@ -8,7 +8,7 @@
  */
 import type { Adopt } from './command.ts'
 import { compareIds, describeBlocker } from './conflict.ts'
-import { Draft, eventCommon } from './draft.ts'
+import { Draft, eventCommon, ownLease } from './draft.ts'
 import { isHeld, type Claim, type Lease } from './lease.ts'
 import {
   endedOutcome,
@@ -17,7 +17,6 @@ import {
   type Held,
   type Refusal,
 } from './outcome.ts'
-import { ownLease } from './own-lease.ts'
 import type { Decision, RealmView } from './realm.ts'
 import { deadlineAfter, wallAt, type Now } from './time.ts'
 

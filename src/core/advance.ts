@@ -6,10 +6,9 @@
  * advanced it since. So comparing with the lease is comparing with the workflow. Holders that share may not advance it.
  */
 import type { Advance } from './command.ts'
-import { Draft, eventCommon } from './draft.ts'
+import { Draft, eventCommon, ownLease } from './draft.ts'
 import { isHeld } from './lease.ts'
 import { endedOutcome, type AdvanceOutcome } from './outcome.ts'
-import { ownLease } from './own-lease.ts'
 import type { Decision, RealmView } from './realm.ts'
 import { hasEpoch } from './resource.ts'
 import type { Now } from './time.ts'

@@ -2,11 +2,10 @@
  * Decides a claim: the waiter says that it is still there. With an offer it becomes the holder; without one its
  * ticket lives for another window. A repeated claim finds the lease that the first one made.
  */
-import { keepAliveMsOf, queuedOutcome, waitedMsOf } from './acquire.ts'
+import { keepAliveMsOf, queuedOutcome, waitedMsOf, grant } from './acquire.ts'
 import { adopt, adoptable, adoptedBefore, isOwn, otherTransfer } from './adopt.ts'
 import type { ClaimOffer, KeepAlive, TakeUp } from './command.ts'
 import { Draft, eventCommon } from './draft.ts'
-import { grant } from './grant.ts'
 import { isHeld, isWaiting, type Lease, type LeaseId, type Offer, type Ticket } from './lease.ts'
 import {
   endedOutcome,

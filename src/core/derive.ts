@@ -4,13 +4,12 @@
  *
  * A waiter of the resource waits for the parent; a child ends with it, so it passes the waiters.
  */
-import { endedBefore } from './acquire.ts'
+import { endedBefore, grant } from './acquire.ts'
 import type { Derive } from './command.ts'
 import { blockersOf } from './conflict.ts'
 import { delegationOf, parentOf, rootForChildren } from './delegation.ts'
 import { derivationProblem, reservedOf, type DerivationRequest } from './derivation.ts'
 import { Draft } from './draft.ts'
-import { grant } from './grant.ts'
 import { isHeld, type Claim, type Entry, type Lease } from './lease.ts'
 import { endedOutcome, type AcquireOutcome } from './outcome.ts'
 import type { Decision, RealmView } from './realm.ts'

@@ -1,11 +1,12 @@
 /**
  * A decision in the making: the view it started from, the entries as its events have left them, and the events.
- * Local to one call of `decide` and never seen outside it.
+ * Local to one call of `decide` and never seen outside it. Beside it is what a holder's command begins with, the look at
+ * the lease that it is about (`ownLease`).
  */
 import { delegationOf, parentOf, type AccountChange } from './delegation.ts'
 import { unusedOf } from './derivation.ts'
 import { LeaseError } from './errors.ts'
-import type { EventCommon, LeaseDenied, LeaseEvent } from './event.ts'
+import type { EventCommon, LeaseDenied, LeaseEvent, LeaseEventType } from './event.ts'
 import { evolveEntry } from './evolve.ts'
 import {
   expiryWallMs,
@@ -16,7 +17,7 @@ import {
   type Lease,
   type LeaseId,
 } from './lease.ts'
-import type { NeedsMoreReads } from './outcome.ts'
+import type { NeedsMoreReads, Refusal } from './outcome.ts'
 import type { Decision, RealmView, Wake } from './realm.ts'
 import { covers, overlap, type Reach, type Resource } from './resource.ts'
 import { hasPassed, US_PER_MS, type Now } from './time.ts'
@@ -306,4 +307,48 @@ export function eventCommon(claim: Claim, now: Now, facts: EventFacts): EventCom
     reason: facts.reason ?? null,
     requestId: facts.requestId ?? null,
   }
+}
+
+/** Whose command it is, and what about. */
+export interface OwnLeaseQuery {
+  readonly leaseId: LeaseId
+  /** Null for an operator, who needs no right of a holder. */
+  readonly holder: string | null
+  /** The event that the command would record; a prior effect of another kind is not a repeat. */
+  readonly effect: LeaseEventType
+}
+
+export type OwnLease =
+  | { readonly kind: 'found'; readonly lease: Lease; readonly repeated: boolean }
+  | { readonly kind: 'refused'; readonly refusal: Refusal }
+
+/** The lease that a holder's command is about, if the holder has a right to it and its request has had no other effect. */
+export function ownLease(view: RealmView, query: OwnLeaseQuery): OwnLease {
+  const { leaseId, holder } = query
+  const entry = view.entries.get(leaseId)
+  if (entry === undefined) return { kind: 'refused', refusal: goneRefusal(view, query) }
+  if (holder !== null && entry.holder !== holder) {
+    return { kind: 'refused', refusal: { kind: 'not_holder', leaseId, holder: entry.holder } }
+  }
+  if (entry.kind === 'ticket') {
+    const { state } = entry
+    const refusal: Refusal =
+      state === 'failed' ? { kind: 'terminal', leaseId, state } : { kind: 'not_found', leaseId }
+    return { kind: 'refused', refusal }
+  }
+  const { prior } = view
+  if (prior !== null && (prior.leaseId !== leaseId || prior.type !== query.effect)) {
+    return { kind: 'refused', refusal: { kind: 'request_reused', leaseId } }
+  }
+  return { kind: 'found', lease: entry, repeated: prior !== null }
+}
+
+/**
+ * Where no history is kept, a released lease leaves nothing behind but the request that released it. Its repeat must
+ * hear that the lease is released, not that there never was one.
+ */
+function goneRefusal({ prior }: RealmView, { leaseId, effect }: OwnLeaseQuery): Refusal {
+  const released = effect === 'lease.released' && prior?.type === effect
+  if (released && prior.leaseId === leaseId) return { kind: 'terminal', leaseId, state: 'released' }
+  return { kind: 'not_found', leaseId }
 }

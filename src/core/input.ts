@@ -1,15 +1,12 @@
 /**
  * Reads what callers pass in. Each function takes whatever came and gives back a value that the core may trust, or
  * throws `INVALID_INPUT` with field, expectation and value. Every face uses these; none has checks of its own.
+ *
+ * Text is measured in bytes of UTF-8, and has neither control characters nor lone surrogates: two different ones would be
+ * stored as the same replacement character and become one lease.
  */
-import { invalid, LeaseError, show } from './errors.ts'
-import {
-  ENTRY_STATES,
-  RELEASE_REASONS,
-  type EntryState,
-  type Metadata,
-  type ReleaseReason,
-} from './lease.ts'
+import { invalid, LeaseError } from './errors.ts'
+import type { Metadata } from './lease.ts'
 import {
   HOLDER_BYTES_MAX,
   MAX_HOLD_MS_MAX,
@@ -24,7 +21,56 @@ import {
   WAIT_MS_MAX,
 } from './limits.ts'
 import type { Extent, Mode } from './resource.ts'
-import { requireShortText, requireText, utf8Length } from './text.ts'
+
+// oxlint-disable-next-line no-control-regex -- control characters are exactly what is looked for
+const CONTROL_PATTERN = /[\u0000-\u001f\u007f-\u009f]/
+const LONE_SURROGATE_PATTERN =
+  /[\ud800-\udbff](?![\udc00-\udfff])|(?:[^\ud800-\udbff]|^)[\udc00-\udfff]/
+
+export function utf8Length(text: string): number {
+  let bytes = 0
+  for (let index = 0; index < text.length; index += 1) {
+    const code = text.charCodeAt(index)
+    if (code < 0x80) bytes += 1
+    else if (code < 0x800) bytes += 2
+    else if (code >= 0xd800 && code < 0xdc00) {
+      bytes += 4
+      index += 1
+    } else bytes += 3
+  }
+  return bytes
+}
+
+/** Refuses what is not text, and text that a person could not see or a store could not keep apart. */
+export function requireText(field: string, value: unknown): string {
+  if (typeof value !== 'string') throw invalid(field, 'must be text', value)
+  if (CONTROL_PATTERN.test(value)) {
+    throw invalid(field, 'must not contain control characters', value)
+  }
+  return requireWellFormed(field, value)
+}
+
+export function requireWellFormed(field: string, value: string): string {
+  if (!LONE_SURROGATE_PATTERN.test(value)) return value
+  throw invalid(field, 'must not contain lone surrogates', value)
+}
+
+export interface TextLimit {
+  readonly field: string
+  readonly bytesMax: number
+}
+
+/** Text of 1..`bytesMax` bytes. */
+export function requireShortText(limit: TextLimit, value: unknown): string {
+  const text = requireText(limit.field, value)
+  const bytes = utf8Length(text)
+  if (bytes >= 1 && bytes <= limit.bytesMax) return text
+  throw invalid(
+    limit.field,
+    `must be 1..${limit.bytesMax} bytes`,
+    bytes === 0 ? text : `${bytes} bytes`,
+  )
+}
 
 const UUID_PATTERN = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
@@ -108,26 +154,6 @@ export function parseGraceMs(value: unknown, field = 'graceMs'): number {
   return parseSpanMs({ field, min: 0, max: TTL_MS_MAX }, value)
 }
 
-export function parseReleaseReason(value: unknown): ReleaseReason {
-  const reason = RELEASE_REASONS.find((candidate) => candidate === value)
-  if (reason !== undefined && reason !== 'transferred') return reason
-  throw new LeaseError(
-    'INVALID_REASON',
-    `releaseReason must be completed, aborted or voluntary, got ${show(value)}`,
-    { details: { field: 'releaseReason' } },
-  )
-}
-
-export function parseState(value: unknown): EntryState {
-  const state = ENTRY_STATES.find((candidate) => candidate === value)
-  if (state !== undefined) return state
-  throw new LeaseError(
-    'INVALID_STATE',
-    `state must be one of ${ENTRY_STATES.join(', ')}, got ${show(value)}`,
-    { details: { field: 'state' } },
-  )
-}
-
 /** The holder's own words: a reason, metadata, or both, 1 KiB together. */
 export interface Note {
   readonly reason: string | null
@@ -183,3 +209,8 @@ export function parseFlag(field: string, value: unknown): boolean {
   if (typeof value !== 'boolean') throw invalid(field, 'must be true or false', value)
   return value
 }
+
+/**
+ * Checks on text that crosses a boundary: length in UTF-8 bytes, control characters, lone surrogates. Two different
+ * lone surrogates would be stored as the same replacement character and become one lease, so they are refused.
+ */

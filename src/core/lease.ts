@@ -4,6 +4,7 @@
  */
 import { remainingBudget, type Budget } from './budget.ts'
 import type { Delegation } from './delegation.ts'
+import { LeaseError, show } from './errors.ts'
 import { hasEpoch, type Extent, type Mode, type Resource } from './resource.ts'
 import type { Scope } from './scope.ts'
 import { hasPassed, latestTick, remainingMs, type Now, type Tick } from './time.ts'
@@ -35,6 +36,26 @@ export const ENTRY_STATES: readonly EntryState[] = [
   'revoked',
   'failed',
 ]
+
+export function parseReleaseReason(value: unknown): ReleaseReason {
+  const reason = RELEASE_REASONS.find((candidate) => candidate === value)
+  if (reason !== undefined && reason !== 'transferred') return reason
+  throw new LeaseError(
+    'INVALID_REASON',
+    `releaseReason must be completed, aborted or voluntary, got ${show(value)}`,
+    { details: { field: 'releaseReason' } },
+  )
+}
+
+export function parseState(value: unknown): EntryState {
+  const state = ENTRY_STATES.find((candidate) => candidate === value)
+  if (state !== undefined) return state
+  throw new LeaseError(
+    'INVALID_STATE',
+    `state must be one of ${ENTRY_STATES.join(', ')}, got ${show(value)}`,
+    { details: { field: 'state' } },
+  )
+}
 
 /** What a requester asks for, and what stays the same from ticket to lease to its end. */
 export interface Claim {

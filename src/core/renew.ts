@@ -4,10 +4,9 @@
  */
 import type { Renew } from './command.ts'
 import { parentOf } from './delegation.ts'
-import { Draft, eventCommon, frequentEvent } from './draft.ts'
+import { Draft, eventCommon, frequentEvent, ownLease } from './draft.ts'
 import { isHeld, type Lease } from './lease.ts'
 import { endedOutcome, type RenewOutcome } from './outcome.ts'
-import { ownLease } from './own-lease.ts'
 import type { Decision, RealmView } from './realm.ts'
 import { noteRenewalDenied } from './refusal.ts'
 import { deadlineAfter, latestTick, US_PER_MS, wallAt, type Now, type Tick } from './time.ts'

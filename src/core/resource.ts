@@ -6,7 +6,7 @@
  */
 import { invalid } from './errors.ts'
 import { NAME_BYTES_MAX } from './limits.ts'
-import { requireText, utf8Length } from './text.ts'
+import { requireText, utf8Length } from './input.ts'
 
 export type Mode = 'exclusive' | 'shared'
 export type Extent = 'exact' | 'subtree'

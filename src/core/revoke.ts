@@ -3,10 +3,9 @@
  * only the fence protects.
  */
 import type { Revoke } from './command.ts'
-import { Draft, eventCommon } from './draft.ts'
+import { Draft, eventCommon, ownLease } from './draft.ts'
 import type { Lease, LeaseId } from './lease.ts'
 import { endedOutcome, type RevokeOutcome } from './outcome.ts'
-import { ownLease } from './own-lease.ts'
 import type { Decision, PriorEffect, RealmView } from './realm.ts'
 import { fail, lockDelay, makeOffers, settle } from './settle.ts'
 import { deadlineAfter, wallAt, type Now } from './time.ts'

@@ -4,7 +4,7 @@
  */
 import { invalid, isLeaseError } from './errors.ts'
 import { SCOPE_ITEM_BYTES_MAX, SCOPE_ITEMS_MAX } from './limits.ts'
-import { requireShortText, requireText } from './text.ts'
+import { requireShortText, requireText } from './input.ts'
 
 export interface Scope {
   /** Everything; the sets are then empty. */

@@ -5,10 +5,9 @@
 import { shortageOf } from './budget.ts'
 import type { Spend } from './command.ts'
 import { delegationOf } from './delegation.ts'
-import { Draft } from './draft.ts'
+import { Draft, ownLease } from './draft.ts'
 import { isHeld } from './lease.ts'
 import { endedOutcome, type SpendOutcome } from './outcome.ts'
-import { ownLease } from './own-lease.ts'
 import type { Decision, RealmView } from './realm.ts'
 import type { Now } from './time.ts'
 

@@ -4,10 +4,9 @@
  * cannot be written through, and what it does not cover was not its own.
  */
 import type { Trespass } from './command.ts'
-import { Draft, eventCommon } from './draft.ts'
+import { Draft, eventCommon, ownLease } from './draft.ts'
 import { isHeld } from './lease.ts'
 import { endedOutcome, type TrespassOutcome } from './outcome.ts'
-import { ownLease } from './own-lease.ts'
 import type { Decision, RealmView } from './realm.ts'
 import { overlap } from './resource.ts'
 import type { Now } from './time.ts'

@@ -6,11 +6,10 @@
  * them there, and no other command pays for them.
  */
 import type { Update } from './command.ts'
-import { Draft, eventCommon } from './draft.ts'
+import { Draft, eventCommon, ownLease } from './draft.ts'
 import type { Note } from './input.ts'
 import { isHeld, type Lease } from './lease.ts'
 import { endedOutcome, type UpdateOutcome } from './outcome.ts'
-import { ownLease } from './own-lease.ts'
 import type { Decision, RealmView } from './realm.ts'
 import type { Now } from './time.ts'
 

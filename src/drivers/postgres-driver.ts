@@ -6,7 +6,7 @@
  * that may have, unless the server itself said that it did not.
  */
 import { invalid } from '../core/errors.ts'
-import { requireText } from '../core/text.ts'
+import { requireText } from '../core/input.ts'
 import { report, reportTo } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'

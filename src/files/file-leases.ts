@@ -8,8 +8,8 @@
  */
 import type { Blocker } from '../core/conflict.ts'
 import { invalid, isLeaseError, LeaseError, type ErrorCode } from '../core/errors.ts'
-import { parseHolder, parseLeaseId, parseState, refuseUnknown } from '../core/input.ts'
-import type { LeaseId, LeaseInfo } from '../core/lease.ts'
+import { parseHolder, parseLeaseId, refuseUnknown } from '../core/input.ts'
+import { parseState, type LeaseId, type LeaseInfo } from '../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../core/limits.ts'
 import { refusalError, type Held, type Refusal } from '../core/outcome.ts'
 import { kindOf, parseResource, type Extent, type Resource } from '../core/resource.ts'
@@ -21,6 +21,11 @@ import { AgentWaits, type ObtainedLease } from './agent-waits.ts'
 import { fileLeaseOf, holderAmong, holderOf, type FileLease } from './file-lease.ts'
 import { leadsOutOf, refuseLeadingOut, type LinkedPath } from './linked-path.ts'
 import {
+  parseAgentId,
+  parseSeconds,
+  readAcquisition,
+  readFilePath,
+  readPatience,
   type FileLeasePage,
   type ForceReleaseOptions,
   type LeaseAcquisitionRequest,
@@ -36,11 +41,6 @@ import {
   type LeaseUpgradeRequest,
   type LeaseUpgradeResponse,
   type LookUpOptions,
-  parseAgentId,
-  parseSeconds,
-  readAcquisition,
-  readFilePath,
-  readPatience,
   type Refused,
 } from './requests.ts'
 

@@ -12,11 +12,12 @@ import {
   parsePriority,
   parseSpanMs,
   refuseUnknown,
+  requireShortText,
+  requireText,
 } from '../core/input.ts'
 import type { LeaseId } from '../core/lease.ts'
 import { HOLDER_BYTES_MAX, TTL_MS_MAX, TTL_MS_MIN, WAIT_MS_MAX } from '../core/limits.ts'
 import type { Extent, Mode, Resource } from '../core/resource.ts'
-import { requireShortText, requireText } from '../core/text.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { AcquireRequest } from '../service/lease-api.ts'
 import type { FileLease, FileLeaseStatus, LeaseHolder } from './file-lease.ts'

@@ -14,7 +14,7 @@
 import { KeyedHeap } from '../client/slot-heap.ts'
 import { invalid } from '../core/errors.ts'
 import { NAME_BYTES_MAX } from '../core/limits.ts'
-import { requireShortText } from '../core/text.ts'
+import { requireShortText } from '../core/input.ts'
 import { parseWeight } from './fleet-options.ts'
 
 export interface Candidate {

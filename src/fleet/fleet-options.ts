@@ -1,8 +1,7 @@
 /** The options of a manager and of `runFleet`: their defaults, their bounds, and how they must relate to each other. */
 import { invalid } from '../core/errors.ts'
-import { parseFlag, parseSpanMs, refuseUnknown } from '../core/input.ts'
+import { parseFlag, parseSpanMs, refuseUnknown, requireShortText } from '../core/input.ts'
 import { HOLDER_BYTES_MAX } from '../core/limits.ts'
-import { requireShortText } from '../core/text.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { FleetOptions, PollFunction } from './contract.ts'
 

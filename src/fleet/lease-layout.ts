@@ -12,7 +12,7 @@ import type { LeaseInfo } from '../core/lease.ts'
 import { NAME_BYTES_MAX } from '../core/limits.ts'
 import { refusalError } from '../core/outcome.ts'
 import { kindOf, nameOf, parseResource, type Resource } from '../core/resource.ts'
-import { requireShortText } from '../core/text.ts'
+import { requireShortText } from '../core/input.ts'
 import { RepeatedFault, report, reportTo } from '../runtime/diagnostics.ts'
 import { backOffMs, pause } from '../runtime/pause.ts'
 import type { Runtime } from '../runtime/runtime.ts'
@@ -26,8 +26,8 @@ import type {
 } from '../service/lease-api.ts'
 import { listAll } from '../service/list-all.ts'
 import {
-  type AcquireReply,
   asLeaseError,
+  type AcquireReply,
   type Failed,
   type FleetLayout,
   type FleetNode,

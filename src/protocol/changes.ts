@@ -4,8 +4,8 @@
  */
 import { DIMENSIONS } from '../core/budget.ts'
 import { invalid } from '../core/errors.ts'
-import { checkNote, parseReleaseReason } from '../core/input.ts'
-import { RELEASE_REASONS } from '../core/lease.ts'
+import { checkNote } from '../core/input.ts'
+import { parseReleaseReason, RELEASE_REASONS } from '../core/lease.ts'
 import {
   ALL_MEMBERS_MAX,
   CLAIM_WINDOW_MS_DEFAULT,

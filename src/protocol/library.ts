@@ -3,8 +3,8 @@
  * process. `src/client/options.ts` and the tables of docs/library.md are written from it by `npm run protocol`.
  */
 import { invalid } from '../core/errors.ts'
-import { parseReleaseReason, parseWaitMs } from '../core/input.ts'
-import { RELEASE_REASONS } from '../core/lease.ts'
+import { parseWaitMs } from '../core/input.ts'
+import { parseReleaseReason, RELEASE_REASONS } from '../core/lease.ts'
 import { UNDER_MAX, WAIT_MS_MAX } from '../core/limits.ts'
 import { CHANGES } from './changes.ts'
 import { QUESTIONS } from './questions.ts'

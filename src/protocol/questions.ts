@@ -4,8 +4,7 @@
  */
 import { invalid } from '../core/errors.ts'
 import { LEASE_EVENT_TYPES, type LeaseEventType } from '../core/event.ts'
-import { parseState } from '../core/input.ts'
-import { ENTRY_STATES } from '../core/lease.ts'
+import { parseState, ENTRY_STATES } from '../core/lease.ts'
 import {
   HOLDER_BYTES_MAX,
   LIST_LIMIT_DEFAULT,

@@ -5,12 +5,11 @@
  */
 import { DIMENSIONS, parseBudget, type Budget } from '../core/budget.ts'
 import { invalid } from '../core/errors.ts'
-import { parseLeaseId, parseMetadata } from '../core/input.ts'
+import { parseLeaseId, parseMetadata, requireShortText, requireText } from '../core/input.ts'
 import type { LeaseId, Metadata } from '../core/lease.ts'
 import { NAME_BYTES_MAX, SCOPE_ITEM_BYTES_MAX, SCOPE_ITEMS_MAX } from '../core/limits.ts'
 import { parseResource, type Resource } from '../core/resource.ts'
 import { parseScope, type Scope } from '../core/scope.ts'
-import { requireShortText, requireText } from '../core/text.ts'
 
 /** The keywords of JSON Schema (draft 2020-12) that shapes use. */
 export interface JsonSchema {

@@ -20,6 +20,7 @@ import {
   parseSession,
   parseSlots,
   parseTtlMs,
+  requireText,
 } from '../core/input.ts'
 import {
   ENTRY_STATES,
@@ -36,7 +37,6 @@ import {
 import { CLAIM_WINDOW_MS_MAX, CLAIM_WINDOW_MS_MIN } from '../core/limits.ts'
 import { parseResource } from '../core/resource.ts'
 import { parseScope } from '../core/scope.ts'
-import { requireText } from '../core/text.ts'
 import { US_PER_MS, type Tick } from '../core/time.ts'
 import { undecodable } from './canonical-bytes.ts'
 import { canonicalJson } from '../core/canonical-json.ts'

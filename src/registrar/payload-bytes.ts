@@ -3,7 +3,7 @@
  * kept, and read by programs in other languages. `docs/ledger.md` describes the layout.
  */
 import { invalid, isLeaseError, type LeaseError } from '../core/errors.ts'
-import { requireWellFormed } from '../core/text.ts'
+import { requireWellFormed } from '../core/input.ts'
 import { ByteReader, ByteWriter, fromBase64Url, undecodable } from './canonical-bytes.ts'
 import { parseTick, type LogicalTick } from './logical-tick.ts'
 import {

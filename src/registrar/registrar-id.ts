@@ -1,7 +1,7 @@
 /** Ids as the registrar's events carry them: any text of 1..128 bytes, so that `lease-001` is as good as a UUID. */
 import { invalid } from '../core/errors.ts'
 import { REGISTRAR_ID_BYTES_MAX } from '../core/limits.ts'
-import { requireWellFormed, utf8Length } from '../core/text.ts'
+import { requireWellFormed, utf8Length } from '../core/input.ts'
 
 export function requireId(field: string, value: unknown): string {
   const bytes = typeof value === 'string' ? utf8Length(value) : 0

@@ -4,8 +4,7 @@
  * action is frozen, and its payload is a private copy.
  */
 import { invalid, LeaseError } from '../core/errors.ts'
-import { parseLeaseId, parseSpanMs } from '../core/input.ts'
-import { requireShortText, utf8Length } from '../core/text.ts'
+import { parseLeaseId, parseSpanMs, requireShortText, utf8Length } from '../core/input.ts'
 
 export interface Action {
   readonly actionId: string

@@ -6,13 +6,12 @@ import {
   parseMaxHoldMs,
   parseMaxRenewals,
   parseNote,
-  parseReleaseReason,
   parseSession,
-  parseState,
   parseTtlMs,
   parseWaitMs,
   refuseUnknown,
 } from '../../src/core/input.ts'
+import { parseReleaseReason, parseState } from '../../src/core/lease.ts'
 import { id } from './builders.ts'
 
 function refusal(read: () => unknown): { code: ErrorCode; message: string; field: unknown } {

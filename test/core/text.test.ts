@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { requireText, utf8Length } from '../../src/core/text.ts'
+import { requireText, utf8Length } from '../../src/core/input.ts'
 import { fc } from '../fast-check.ts'
 
 const well = fc.string({ unit: 'binary' }).filter((text) => text.isWellFormed())

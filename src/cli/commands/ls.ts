@@ -1,6 +1,5 @@
 /** `tenure ls`: what is held and waited for; with `--all` also what has ended. */
-import { parseState } from '../../core/input.ts'
-import { ENTRY_STATES, type EntryState } from '../../core/lease.ts'
+import { parseState, ENTRY_STATES, type EntryState } from '../../core/lease.ts'
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../../core/limits.ts'
 import type { Resource } from '../../core/resource.ts'
 import type { LeaseList, ListFilter } from '../../service/lease-api.ts'

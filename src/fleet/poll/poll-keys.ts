@@ -3,7 +3,7 @@
  * is in the slot of its lease.
  */
 import { invalid } from '../../core/errors.ts'
-import { requireShortText } from '../../core/text.ts'
+import { requireShortText } from '../../core/input.ts'
 
 export const PREFIX_DEFAULT = 'poll'
 const PREFIX_BYTES_MAX = 64

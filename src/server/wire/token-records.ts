@@ -1,8 +1,13 @@
 /** The text of a token file: read with a check of every field, written so that it can be read again. */
 import { invalid, LeaseError } from '../../core/errors.ts'
-import { parseHolder, parsePriority, parseSpanMs, parseTtlMs } from '../../core/input.ts'
+import {
+  parseHolder,
+  parsePriority,
+  parseSpanMs,
+  parseTtlMs,
+  requireText,
+} from '../../core/input.ts'
 import { parseNamespace } from '../../core/resource.ts'
-import { requireText } from '../../core/text.ts'
 import { ROLES, type Role, type Token } from '../token.ts'
 
 const FORMAT = 'tenure-tokens-1'

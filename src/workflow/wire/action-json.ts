@@ -3,8 +3,7 @@
  * like anything from outside: a message that is not one throws `DECODE_ERROR` or `INVALID_INPUT`, never anything else.
  */
 import { invalid, isLeaseError, LeaseError, show } from '../../core/errors.ts'
-import { parseLeaseId, parseSpanMs, refuseUnknown } from '../../core/input.ts'
-import { utf8Length } from '../../core/text.ts'
+import { parseLeaseId, parseSpanMs, refuseUnknown, utf8Length } from '../../core/input.ts'
 import {
   parseEpoch,
   parseWorkflowId,
