@@ -1,10 +1,10 @@
-/** Whether an entry or event is what a query asks for; for every store that goes through them itself. */
+/** Whether an entry or event is what a query asks for, and how many of them; for every store that goes through them itself. */
 import type { LeaseEvent } from '../core/event.ts'
 import { isLive, isLiveState, liveDeadline, type Entry } from '../core/lease.ts'
 import { kindOf } from '../core/resource.ts'
 import type { CountedRefusal } from '../core/refusal.ts'
 import { hasPassed, type Tick } from '../core/time.ts'
-import type { EntryQuery, HistoryQuery, RefusalQuery } from '../store-port/store.ts'
+import type { EntryQuery, Found, HistoryQuery, RefusalQuery } from '../store-port/store.ts'
 
 /** Whether a query is about entries that have ended; it then names no state of a live one. */
 export function isAboutEnded({ states, deadline }: EntryQuery): boolean {
@@ -21,6 +21,21 @@ export function matchesEntry(entry: Entry, query: EntryQuery, now: Tick): boolea
   if (deadline === undefined) return states !== undefined || ids !== undefined || isLive(entry)
   const live = liveDeadline(entry)
   return live !== null && hasPassed(live, now) === (deadline === 'passed')
+}
+
+/** Up to the limit, of entries that each have the cursor behind it; null where the question cannot be gone on with. */
+export function firstOf(
+  found: Iterable<readonly [after: string | null, Entry]>,
+  limit: number,
+): Omit<Found, 'now'> {
+  const entries: Entry[] = []
+  let next: string | null = null
+  for (const [after, entry] of found) {
+    if (entries.length === limit) return { entries, more: true, next }
+    entries.push(entry)
+    next = after
+  }
+  return { entries, more: false, next: null }
 }
 
 /** Of refusals in the order of time, those that are asked for. */

@@ -6,7 +6,7 @@ import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
-import { UPDATE_DUE } from '../../src/store/sqlite/sqlite-columns.ts'
+import { UPDATE_DUE } from '../../src/store/sqlite/sqlite-live.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { ManualTicks } from '../../src/testing/manual-ticks.ts'
 

@@ -11,7 +11,7 @@ import { parseSettingKey, parseSettingValue, SETTING_SCOPES } from '../../core/s
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import { tryWake } from '../wake-trial.ts'
 import type { SqliteDatabase, SqliteRow } from '../../drivers/sqlite-driver.ts'
-import { wordOf } from './sqlite-columns.ts'
+import { wordOf } from './sqlite-history.ts'
 import { WakeFiles } from './sqlite-listeners.ts'
 
 interface ColumnRule {

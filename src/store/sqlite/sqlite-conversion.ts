@@ -23,18 +23,9 @@ import {
 import type { TickSource } from '../../runtime/tick-source.ts'
 import { domainName } from '../embedded-clock.ts'
 import type { SqliteDatabase, SqliteRow, SqliteStatement } from '../../drivers/sqlite-driver.ts'
-import { HistoryIndex } from './sqlite-history.ts'
-import {
-  entryValues,
-  eventValues,
-  idOf,
-  INSERT_ENTRY,
-  INSERT_EVENT,
-  sequenceOf,
-  type RowNames,
-  resourceOf,
-  typeOf,
-} from './sqlite-columns.ts'
+import { eventValues, HistoryIndex, INSERT_EVENT, typeOf } from './sqlite-history.ts'
+import { entryValues, INSERT_ENTRY } from './sqlite-live.ts'
+import { idOf, resourceOf, sequenceOf, type RowNames } from './sqlite-schema.ts'
 import { StatementCache } from './sqlite-state.ts'
 import type { AccountChange, Delegation } from '../../core/delegation.ts'
 import type { Extent, Mode } from '../../core/resource.ts'

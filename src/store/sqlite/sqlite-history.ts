@@ -1,37 +1,157 @@
 /**
- * The ledger, inside the caller's transaction: it appends events, and reads events and entries that have ended or are asked
- * for by id. It stands apart from the finder so that a command which asks for what is live does not load it. A question about
- * one resource or holder goes by the index of full runs, and through the events after them; any other in order of position.
+ * What has been: the ledger, and the refusals beside it, inside the caller's transaction. It appends events, reads events and
+ * entries that have ended or are asked for by id, and prunes. It stands apart from what is live so that a command which asks
+ * for that does not load it. A question about one resource or holder goes by the index of full runs, and through the events
+ * after them; any other in order of position.
  */
-import type { Entry, LeaseId } from '../../core/lease.ts'
-import type { RecordedEvent } from '../../core/record.ts'
+import {
+  eventWord,
+  LEASE_EVENT_TYPES,
+  type LeaseEvent,
+  type LeaseEventType,
+} from '../../core/event.ts'
+import { endedAtMs, type Entry, type LeaseId } from '../../core/lease.ts'
+import { REFUSALS_MAX } from '../../core/limits.ts'
+import { decodeEvent, encodeEvent, type RecordBody, type RecordedEvent } from '../../core/record.ts'
+import { refusalOf, refusalRow, type CountedRefusal } from '../../core/refusal.ts'
+import {
+  boundedCut,
+  isSuperseded,
+  nextPruneClock,
+  SUPERSEDED_TYPES,
+  type PruneCut,
+} from '../../core/retention.ts'
 import type { Now, Tick } from '../../core/time.ts'
 import { parseReached, prunedError } from '../../store-port/position.ts'
-import type { EntryQuery, HistoryQuery, LedgerEntry } from '../../store-port/store.ts'
+import type {
+  EntryQuery,
+  HistoryQuery,
+  LedgerEntry,
+  PrunePolicy,
+  Pruned,
+  RefusalQuery,
+} from '../../store-port/store.ts'
 import { matchesEntry, matchesEvent } from '../query-matching.ts'
-import type { SqliteRow } from '../../drivers/sqlite-driver.ts'
+import type { SqliteRow, SqliteValue } from '../../drivers/sqlite-driver.ts'
+import type { SqliteLive } from './sqlite-live.ts'
 import {
-  EVENT_COLUMNS,
-  eventOf,
-  eventValues,
-  INSERT_EVENT,
+  idOf,
   keyOf,
   leaseNumberOf,
   numberOf,
   pathOf,
+  resourceOf,
   sequenceOf,
   type RowNames,
-} from './sqlite-columns.ts'
-import type { FoundRows, SqliteFinder } from './sqlite-finder.ts'
-import type { SqliteState, StatementCache } from './sqlite-state.ts'
+} from './sqlite-schema.ts'
+import { Where, type SqliteState, type StatementCache } from './sqlite-state.ts'
+
+export const EVENT_COLUMNS =
+  'seq, lease_id, agent_id, file_path, session, event_type, event_at, clock, fence, request_id, data'
+
+export const INSERT_EVENT: string = `INSERT INTO lease_history
+  (${EVENT_COLUMNS}, lease_number, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+/** The seed's words, where a refused request is a failed one. */
+export function wordOf(type: LeaseEventType): string {
+  return type === 'lease.denied' ? 'failed' : eventWord(type)
+}
+
+const TYPES: ReadonlyMap<string, LeaseEventType> = new Map(
+  LEASE_EVENT_TYPES.filter((type) => type !== 'lease.denied').map((type) => [wordOf(type), type]),
+)
+
+/** What a word means; `failed` that holds a ticket was a refusal. */
+export function typeOf(word: string, body: RecordBody = {}): LeaseEventType {
+  const type = TYPES.get(word)
+  if (type === undefined) throw new Error(`event ${word} is not known`)
+  return type === 'lease.failed' && 'entry' in body ? 'lease.denied' : type
+}
+
+/** An acquire is known by the id of its lease, which the row has already; no index need have it twice. */
+const OWN_ID = ''
+
+export function eventValues(
+  recorded: RecordedEvent,
+  { sequence, domain }: { readonly sequence: number; readonly domain: string },
+  names: RowNames,
+): SqliteValue[] {
+  const record = encodeEvent(recorded, domain)
+  const { requestId, leaseId } = record
+  return [
+    sequence,
+    keyOf(leaseId, names),
+    record.holder,
+    pathOf(record.resource),
+    record.session,
+    wordOf(record.type),
+    record.atMs,
+    names.generationOf(domain),
+    record.fence,
+    requestId === null || requestId === leaseId ? requestId && OWN_ID : keyOf(requestId, names),
+    JSON.stringify(record.body),
+    leaseNumberOf(leaseId),
+    recorded.ended === null ? null : endedAtMs(recorded.ended),
+  ]
+}
+
+export function eventOf(row: SqliteRow, names: RowNames): RecordedEvent {
+  const body = JSON.parse(row[10] as string) as RecordBody
+  const leaseId = idOf(row[1] as string)
+  const requestKey = row[9] as string | null
+  const requestId = requestKey === OWN_ID ? leaseId : requestKey && idOf(requestKey)
+  return decodeEvent(
+    {
+      leaseId,
+      resource: resourceOf(row[3] as string),
+      holder: row[2] as string,
+      session: row[4] as string,
+      type: typeOf(row[5] as string, body),
+      atMs: row[6] as number,
+      requestId,
+      fence: row[8] as number,
+      body,
+    },
+    names.domainOf(row[7] as number),
+  )
+}
 
 const LAST_OF_LEASE = `SELECT ${EVENT_COLUMNS} FROM lease_history
   WHERE lease_number = ? AND lease_id = ? ORDER BY seq DESC LIMIT 1`
-const ALL_OF_LEASE = `SELECT ${EVENT_COLUMNS} FROM lease_history
-  WHERE lease_number = ? AND lease_id = ?`
+const OF_LEASE = `SELECT ${EVENT_COLUMNS} FROM lease_history
+  WHERE lease_number = ? AND lease_id = ? AND seq BETWEEN ? AND ? ORDER BY seq`
 const BETWEEN = `SELECT ${EVENT_COLUMNS} FROM lease_history WHERE seq BETWEEN ? AND ?`
 const OLDEST = 'SELECT min(seq) FROM lease_history WHERE seq BETWEEN ? AND ?'
 const AT = `SELECT ${EVENT_COLUMNS} FROM lease_history WHERE seq = ?`
+
+const DELETE_EVENTS = 'DELETE FROM lease_history WHERE lease_number = ? AND lease_id = ?'
+const DELETE_EVENT = 'DELETE FROM lease_history WHERE seq = ?'
+const DELETE_REFUSALS = 'DELETE FROM refusals WHERE namespace = ? AND last_at < ?'
+const DELETE_REQUESTS = `DELETE FROM requests WHERE id IN (
+  SELECT id FROM requests WHERE keep_until < ? LIMIT ?)`
+/** An id that failed may have come back: only the last event of a lease tells how it ended. */
+const ENDED_BEFORE = `SELECT lease_id, seq FROM lease_history AS old
+  WHERE ended_at < ? AND event_at < ? AND ended_at + (data ->> '$.ended.body.ttlMs') < ? AND seq BETWEEN ? AND ?
+    AND NOT EXISTS (SELECT 1 FROM lease_history AS later
+      WHERE later.lease_number = old.lease_number AND later.lease_id = old.lease_id
+        AND later.seq > old.seq)
+  LIMIT ?`
+const TTL_OF = `SELECT body ->> '$.ttlMs' FROM live_leases WHERE id = ?`
+const LATER_OF_TYPE = `SELECT 1 FROM lease_history
+  WHERE lease_number = ? AND lease_id = ? AND seq > ? AND event_type = ? LIMIT 1`
+
+/** The table of refusals; core/refusal.ts says what it is for. */
+const COUNT_REFUSAL = `INSERT INTO refusals
+  (namespace, file_path, agent_id, reason, count, last_at, lease_id, detail)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+  ON CONFLICT (namespace, file_path, agent_id, reason) DO UPDATE SET
+    count = count + excluded.count,
+    lease_id = iif(excluded.last_at < last_at, lease_id, excluded.lease_id),
+    detail = iif(excluded.last_at < last_at, detail, excluded.detail),
+    last_at = max(last_at, excluded.last_at)`
+
+const MAKE_ROOM = `DELETE FROM refusals WHERE id IN (
+  SELECT id FROM refusals WHERE namespace = ? ORDER BY last_at DESC LIMIT -1 OFFSET ?)`
 
 /** No question about what has ended depends on the time. */
 const NEVER: Tick = { domain: '', us: 0 }
@@ -53,13 +173,13 @@ export class SqliteHistory {
   readonly #index: HistoryIndex
   readonly #statements: StatementCache
   readonly #state: SqliteState
-  readonly #finder: SqliteFinder
+  readonly #live: SqliteLive
 
-  constructor(state: SqliteState, finder: SqliteFinder) {
+  constructor(state: SqliteState, live: SqliteLive) {
     this.#index = new HistoryIndex(state.statements, state)
     this.#statements = state.statements
     this.#state = state
-    this.#finder = finder
+    this.#live = live
   }
 
   /** Adds an event at the next position. `domain` is the clock by which it was decided. */
@@ -70,18 +190,6 @@ export class SqliteHistory {
     const values = eventValues(recorded, { sequence, domain }, this.#state)
     this.#statements.run(INSERT_EVENT, ...values)
     this.#index.build(last, last + 1)
-  }
-
-  /** Forgets the index of what was pruned. */
-  tidy(): void {
-    const [first, last] = [
-      sequenceOf(0, this.#state),
-      sequenceOf(this.#state.lastSequence, this.#state),
-    ]
-    const [oldest] = this.#statements.get(OLDEST).get(first, last) as SqliteRow
-    this.#index.removeBefore(
-      oldest === null ? this.#state.lastSequence : numberOf(oldest as number),
-    )
   }
 
   read(query: HistoryQuery): readonly LedgerEntry[] {
@@ -97,53 +205,40 @@ export class SqliteHistory {
 
   /** The entry of an id in whatever state; undefined for one of which nothing is kept. */
   entry(id: LeaseId): Entry | undefined {
-    const live = this.#finder.entry(id)
+    const live = this.#live.entry(id)
     if (live !== undefined) return live
     const row = this.#lastOf(id)
     return row === undefined ? undefined : (this.#rowOf(row).ended ?? undefined)
   }
 
-  /** What is asked for by id, or has ended: one more than the limit, if there is one; `next` goes on behind the limit. */
-  find(query: EntryQuery, now: Now): FoundRows {
-    return query.ids === undefined
-      ? this.#ended(query, now)
-      : { entries: this.#byIds(query, now), next: null }
+  /** What is asked for by id, or has ended, each with the cursor behind it. */
+  find(query: EntryQuery, now: Now): Iterable<readonly [after: string | null, Entry]> {
+    return query.ids === undefined ? this.#ended(query, now) : this.#byIds(query, now)
   }
 
-  #byIds(query: EntryQuery, now: Now): readonly Entry[] {
-    const entries: Entry[] = []
+  *#byIds(query: EntryQuery, now: Now): Generator<readonly [after: null, Entry]> {
     for (const id of new Set(query.ids)) {
       const entry = this.entry(id)
-      if (entry !== undefined && matchesEntry(entry, query, now.tick)) entries.push(entry)
+      if (entry !== undefined && matchesEntry(entry, query, now.tick)) yield [null, entry]
     }
-    return entries.slice(0, query.limit + 1)
   }
 
   /**
    * In the order of the ends; then what has ended and still stands in the way because of its lock delay. A cursor is the
    * position of the last end, and within the second part the number of the last row beside it.
    */
-  #ended(query: EntryQuery, now: Now): FoundRows {
-    const [after = '0', number] = query.after?.split(' ') ?? []
-    const entries: Entry[] = []
-    let place = after
-    if (number === undefined) {
-      for (const [position, entry] of this.#endedEntries(query, Number(after))) {
-        entries.push(entry)
-        if (entries.length > query.limit) return { entries, next: place }
-        place = String(position)
+  *#ended(query: EntryQuery, now: Now): Generator<readonly [after: string, Entry]> {
+    const { after = '0', ...rest } = query
+    const [position = '0', number = null] = after.split(' ')
+    let place = position
+    if (number === null) {
+      for (const [end, entry] of this.#endedEntries(query, Number(position))) {
+        place = String(end)
+        yield [place, entry]
       }
     }
-    const { after: _after, ...rest } = query
-    const delayed = this.#finder.live(
-      number === undefined ? rest : { ...rest, after: number },
-      now,
-      query.limit + 1 - entries.length,
-    )
-    const last = delayed.numbers[query.limit - entries.length - 1]
-    const isCut = entries.length + delayed.entries.length > query.limit
-    const next = last === undefined ? place : `${place} ${last}`
-    return { entries: [...entries, ...delayed.entries], next: isCut ? next : null }
+    const delayed = number === null ? rest : { ...rest, after: number }
+    for (const [last, entry] of this.#live.find(delayed, now)) yield [`${place} ${last}`, entry]
   }
 
   /** Ended entries in the order of their ends, after a position, with the position of each. */
@@ -165,7 +260,7 @@ export class SqliteHistory {
 
   #lastOf(id: LeaseId): SqliteRow | undefined {
     const values = [leaseNumberOf(id), keyOf(id, this.#state)]
-    return this.#statements.get(LAST_OF_LEASE).get(...values) as SqliteRow | undefined
+    return this.#statements.first(LAST_OF_LEASE, ...values)
   }
 
   #rangeOf({ after, newestFirst, unbroken }: HistoryQuery): Range {
@@ -185,15 +280,10 @@ export class SqliteHistory {
     return holder === undefined ? this.#inOrder(range) : this.#named(`h${holder}`, range)
   }
 
-  #ofLease(id: LeaseId, { from, to, descending }: Range): readonly Row[] {
-    const rows = this.#statements
-      .get(ALL_OF_LEASE)
-      .all(leaseNumberOf(id), keyOf(id, this.#state)) as SqliteRow[]
-    const inRange = rows
-      .map((row) => this.#rowOf(row))
-      .filter(({ position }) => position >= from && position <= to)
-      .toSorted((a, b) => a.position - b.position)
-    return descending ? inRange.toReversed() : inRange
+  #ofLease(id: LeaseId, range: Range): readonly Row[] {
+    const values = [leaseNumberOf(id), keyOf(id, this.#state), ...this.#bounds(range)]
+    const rows = this.#statements.all(OF_LEASE, ...values).map((row) => this.#rowOf(row))
+    return range.descending ? rows.toReversed() : rows
   }
 
   *#named(name: string, range: Range): Generator<Row> {
@@ -208,8 +298,8 @@ export class SqliteHistory {
       const positions = this.#index.search(descending ? last - step : first + step, name)
       for (const position of descending ? positions.toReversed() : positions) {
         if (position < from || position > to) continue
-        const row = this.#statements.get(AT).get(sequenceOf(position, this.#state))
-        if (row !== undefined) yield this.#rowOf(row as SqliteRow)
+        const row = this.#statements.first(AT, sequenceOf(position, this.#state))
+        if (row !== undefined) yield this.#rowOf(row)
       }
     }
     if (!descending && to >= tail) yield* this.#inOrder(inTail, name)
@@ -219,11 +309,10 @@ export class SqliteHistory {
   *#inOrder({ from, to, descending }: Range, name: string | null = null): Generator<Row> {
     const [condition, ...values] = name === null ? ['true'] : conditionOf(name)
     const sql = `${BETWEEN} AND ${condition} ORDER BY seq${descending ? ' DESC' : ''} LIMIT ?`
-    const statement = this.#statements.get(sql)
     let [low, high] = [from, to]
     while (low <= high) {
-      const bounds = [sequenceOf(low, this.#state), sequenceOf(high, this.#state)]
-      const rows = statement.all(...bounds, ...values, BATCH) as SqliteRow[]
+      const bounds = this.#bounds({ from: low, to: high })
+      const rows = this.#statements.all(sql, ...bounds, ...values, BATCH)
       for (const row of rows) yield this.#rowOf(row)
       const last = rows.at(-1)
       if (last === undefined || rows.length < BATCH) return
@@ -232,10 +321,115 @@ export class SqliteHistory {
     }
   }
 
+  /** All events of a lease; tells how many they were. */
+  forget(id: LeaseId): number {
+    return this.#statements.run(DELETE_EVENTS, leaseNumberOf(id), keyOf(id, this.#state))
+  }
+
+  /** History goes with its lease, so that what is left always folds. */
+  prune({ batch, ...asked }: PrunePolicy): Pruned {
+    this.#state.pruneClock = nextPruneClock(this.#state.pruneClock, asked.nowMs)
+    const cut = boundedCut(asked, this.#state.pruneClock)
+    const { leases, events } = this.#pruneLeases(cut, batch)
+    const superseded = this.#pruneSuperseded(cut, batch)
+    const requests = this.#statements.run(DELETE_REQUESTS, cut.nowMs, batch)
+    this.#statements.run(DELETE_REFUSALS, this.#state.namespace, cut.endedBeforeMs)
+    const oldest = this.#statements.first(OLDEST, ...this.#bounds())?.[0] ?? null
+    const { lastSequence } = this.#state
+    this.#index.removeBefore(oldest === null ? lastSequence : numberOf(oldest as number))
+    const more = [leases, superseded, requests].includes(batch)
+    return { leases, events: events + superseded, more }
+  }
+
+  /** `mayBePruned` of retention.ts, as SQL. */
+  #pruneLeases({ endedBeforeMs, nowMs }: PruneCut, batch: number): Omit<Pruned, 'more'> {
+    const values = [endedBeforeMs, endedBeforeMs, nowMs, ...this.#bounds(), batch]
+    const rows = this.#statements.all<readonly [string, number]>(ENDED_BEFORE, ...values)
+    let events = 0
+    for (const [key, sequence] of rows) {
+      events += this.forget(idOf(key) as LeaseId)
+      this.#state.prunedUpTo = Math.max(this.#state.prunedUpTo, numberOf(sequence))
+    }
+    return { leases: rows.length, events }
+  }
+
+  /**
+   * Old renewals and advances of a lease say nothing once a later one is kept. Wall times of the ledger hardly ever go back,
+   * so the first event that is too young ends the search.
+   */
+  #pruneSuperseded(cut: PruneCut, batch: number): number {
+    let superseded = 0
+    for (const { position, event } of this.#inOrder(this.#all())) {
+      if (superseded === batch || event.atMs >= cut.endedBeforeMs) break
+      if (!SUPERSEDED_TYPES.includes(event.type)) continue
+      if (!isSuperseded(event, this.#ttlMsOf(event.leaseId), cut)) continue
+      const sequence = sequenceOf(position, this.#state)
+      if (!this.#hasLater(event, sequence)) continue
+      superseded += this.#statements.run(DELETE_EVENT, sequence)
+    }
+    return superseded
+  }
+
+  #all(): Range {
+    return { from: 0, to: this.#state.lastSequence, descending: false }
+  }
+
+  #bounds({ from, to }: Omit<Range, 'descending'> = this.#all()): readonly [number, number] {
+    return [sequenceOf(from, this.#state), sequenceOf(to, this.#state)]
+  }
+
+  #ttlMsOf(id: LeaseId): number | null {
+    const row = this.#statements.first(TTL_OF, keyOf(id, this.#state))
+    return (row?.[0] as number | undefined) ?? null
+  }
+
+  #hasLater({ leaseId, type }: LeaseEvent, sequence: number): boolean {
+    const values = [leaseNumberOf(leaseId), keyOf(leaseId, this.#state), sequence, wordOf(type)]
+    return this.#statements.first(LATER_OF_TYPE, ...values) !== undefined
+  }
+
+  /** At most `REFUSALS_MAX` rows of them are kept. */
+  countRefusals(refusals: readonly CountedRefusal[]): void {
+    const { namespace } = this.#state
+    for (const { resource, holder, reason, count, ...last } of refusals.map(refusalRow)) {
+      const key = [namespace, pathOf(resource), holder, reason]
+      const values = [count, last.lastAtMs, last.leaseId, JSON.stringify(last.detail)]
+      this.#statements.run(COUNT_REFUSAL, ...key, ...values)
+    }
+    this.#statements.run(MAKE_ROOM, namespace, REFUSALS_MAX)
+  }
+
+  refusals(query: RefusalQuery): readonly CountedRefusal[] {
+    const { leaseId, resource, holder, fromMs, toMs, newestFirst, limit } = query
+    const where = new Where('namespace = ?', [this.#state.namespace])
+    if (leaseId !== undefined) where.and('lease_id = ?', leaseId)
+    if (resource !== undefined) where.and('file_path = ?', pathOf(resource))
+    if (holder !== undefined) where.and('agent_id = ?', holder)
+    if (fromMs !== undefined) where.and('last_at >= ?', fromMs)
+    if (toMs !== undefined) where.and('last_at <= ?', toMs)
+    const order = newestFirst === true ? 'DESC' : 'ASC'
+    const sql = `SELECT file_path, agent_id, reason, count, last_at, lease_id, detail FROM refusals
+      WHERE ${where.sql}
+      ORDER BY last_at ${order}, lease_id ${order}, reason ${order}, agent_id ${order} LIMIT ?`
+    return this.#statements.all(sql, ...where.values, limit).map(countedOf)
+  }
+
   #rowOf(row: SqliteRow): Row {
     const { event, ended } = eventOf(row, this.#state)
     return { position: numberOf(row[0] as number), event, ended }
   }
+}
+
+function countedOf(row: SqliteRow): CountedRefusal {
+  return refusalOf({
+    resource: resourceOf(row[0] as string),
+    holder: row[1] as string,
+    reason: row[2] as string,
+    count: row[3] as number,
+    lastAtMs: row[4] as number,
+    leaseId: row[5] as string,
+    detail: JSON.parse(row[6] as string) as RecordBody,
+  })
 }
 
 /** What narrows a question about ended entries most, as a name in the index; null if nothing does. */
@@ -277,7 +471,12 @@ const INSERT = 'INSERT INTO history_index VALUES (?, ?, ?)'
 const READ_BUCKET = 'SELECT entries FROM history_index WHERE run = ? AND bucket = ?'
 const REMOVE = 'DELETE FROM history_index WHERE run >= ? AND run < ?'
 
-type IndexedRow = [sequence: number, resource: string, holder: string, ended: string | null]
+type IndexedRow = readonly [
+  sequence: number,
+  resource: string,
+  holder: string,
+  ended: string | null,
+]
 
 /**
  * Finds the events of one resource, holder or ending state in a long ledger, without an index that every write pays for.
@@ -310,8 +509,7 @@ export class HistoryIndex {
   /** Positions within a run of what may have the name, from the oldest on. */
   search(run: number, name: string): readonly number[] {
     const hash = hashOf(name)
-    const row = this.#statements.get(READ_BUCKET).get(this.#runKey(run), hash % BUCKETS) as
-      SqliteRow | undefined
+    const row = this.#statements.first(READ_BUCKET, this.#runKey(run), hash % BUCKETS)
     if (row === undefined) return []
     return offsetsIn(row[0] as Uint8Array, hash).map((offset) => run * RUN_EVENTS + offset)
   }
@@ -324,7 +522,7 @@ export class HistoryIndex {
   #buildRun(run: number): void {
     const first = sequenceOf(run * RUN_EVENTS, this.#names)
     const buckets: number[][] = Array.from({ length: BUCKETS }, () => [])
-    const rows = this.#statements.get(READ_RUN).all(first, first + RUN_EVENTS - 1) as IndexedRow[]
+    const rows = this.#statements.all<IndexedRow>(READ_RUN, first, first + RUN_EVENTS - 1)
     for (const [sequence, resource, holder, ended] of rows) {
       for (const name of namesOf(resource, holder, ended)) {
         const hash = hashOf(name)

@@ -10,9 +10,9 @@ import { LEASE_EVENT_TYPES } from '../../core/event.ts'
 import { USUAL_STATES } from '../../core/record.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
 import { sqliteCode, type SqliteDatabase } from '../../drivers/sqlite-driver.ts'
-import { idOf, leaseNumberOf, POSITIONS_PER_NAMESPACE, wordOf } from './sqlite-columns.ts'
 import { convertRows, refuseWhileHeld } from './sqlite-conversion.ts'
-import { MIGRATION_TABLE } from './sqlite-schema.ts'
+import { wordOf } from './sqlite-history.ts'
+import { idOf, leaseNumberOf, MIGRATION_TABLE, POSITIONS_PER_NAMESPACE } from './sqlite-schema.ts'
 
 export interface Migration {
   readonly version: number

@@ -17,20 +17,21 @@ import type {
   StoreQuestions,
 } from '../../store-port/store.ts'
 import { nowOf } from '../embedded-clock.ts'
+import { firstOf } from '../query-matching.ts'
 import {
   connect,
   retryWhileBusy,
   type SqliteConnection,
   type SqliteStoreOptions,
 } from './sqlite-connection.ts'
-import { SqliteFinder } from './sqlite-finder.ts'
 import type { SqliteHistory } from './sqlite-history.ts'
+import { SqliteLive } from './sqlite-live.ts'
 import { SqliteState } from './sqlite-state.ts'
 
 export class SqliteQuestions implements StoreQuestions {
   readonly description: StoreDescription
   readonly state: SqliteState
-  readonly finder: SqliteFinder
+  readonly live: SqliteLive
   readonly #connection: SqliteConnection
   #ledger: SqliteHistory | null = null
   #refusing = false
@@ -43,7 +44,7 @@ export class SqliteQuestions implements StoreQuestions {
     const { url, synchronous } = connection
     this.#connection = connection
     this.state = new SqliteState(connection)
-    this.finder = new SqliteFinder(this.state)
+    this.live = new SqliteLive(this.state)
     this.state.load()
     this.description = {
       url,
@@ -56,43 +57,41 @@ export class SqliteQuestions implements StoreQuestions {
   }
 
   async find(query: EntryQuery): Promise<Found> {
-    const place = isOfLive(query) ? this.finder : await this.#loadLedger()
-    return this.read(() => {
+    const place = isOfLive(query) ? this.live : await this.#loadLedger()
+    return this.#read(() => {
       const now = nowOf(this.state.peek())
-      const { entries, next } = place.find(query, now)
-      const more = entries.length > query.limit
-      return { now, entries: entries.slice(0, query.limit), more, next }
+      return { now, ...firstOf(place.find(query, now), query.limit) }
     })
   }
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
     const ledger = await this.#loadLedger()
-    return this.read(() => ledger.read(query))
+    return this.#read(() => ledger.read(query))
   }
 
   end(): Promise<Position> {
-    return this.read(() => String(this.state.lastSequence))
+    return this.#read(() => String(this.state.lastSequence))
   }
 
   async refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
-    const { readRefusals } = await import('./sqlite-refusals.ts')
-    return this.read(() => readRefusals(this.state, query))
+    const ledger = await this.#loadLedger()
+    return this.#read(() => ledger.refusals(query))
   }
 
   settings(): Promise<readonly SettingRow[]> {
-    return this.read(() => this.state.settingRows)
+    return this.#read(() => this.state.settingRows)
   }
 
   async #loadLedger(): Promise<SqliteHistory> {
     if (this.#ledger !== null) return this.#ledger
     const { SqliteHistory: History } = await import('./sqlite-history.ts')
     if (this.#refusing) throw closedError()
-    this.#ledger ??= new History(this.state, this.finder)
+    this.#ledger ??= new History(this.state, this.live)
     return this.#ledger
   }
 
   /** Reads inside a snapshot, at once unless another process is recovering the log. */
-  async read<Result>(work: () => Result): Promise<Result> {
+  async #read<Result>(work: () => Result): Promise<Result> {
     return retryWhileBusy(this.#connection, () => {
       if (this.#refusing) throw closedError()
       return this.#snapshot(work)

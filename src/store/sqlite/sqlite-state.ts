@@ -1,6 +1,6 @@
 /**
  * The counters and clocks of one namespace, read at the start of a transaction and written at its end, and the
- * configuration, read again only when its revision moved; and the statements that all who read and write it share.
+ * configuration, read again only when its revision moved; and the statements by which a connection reads and writes.
  */
 import {
   SETTING_KEYS,
@@ -16,9 +16,9 @@ import type {
   SqliteStatement,
   SqliteValue,
 } from '../../drivers/sqlite-driver.ts'
-import type { RowNames } from './sqlite-columns.ts'
+import type { SettingChange } from '../../store-port/store.ts'
 import type { SqliteConnection } from './sqlite-connection.ts'
-import { newerError, SCHEMA_VERSION } from './sqlite-schema.ts'
+import { newerError, SCHEMA_VERSION, type RowNames } from './sqlite-schema.ts'
 
 interface Domain {
   readonly name: string
@@ -39,6 +39,7 @@ const LOWEST_DOMAIN = 'SELECT min(generation) FROM clock_domains WHERE namespace
 const ADD_DOMAIN = 'INSERT OR IGNORE INTO clock_domains VALUES (?, ?, ?, ?, ?)'
 const READ_SETTINGS = `SELECT config_key, config_value, scope, resource_id, updated_at = created_at
   FROM lease_configs WHERE namespace = ? ORDER BY rowid`
+const ADD_SETTING = 'INSERT INTO lease_configs VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)'
 
 export class SqliteState implements RowNames {
   readonly namespace: string
@@ -57,8 +58,6 @@ export class SqliteState implements RowNames {
   pruneClock: PruneClock | null = null
   /** The position of the last event of the entries that were pruned. */
   prunedUpTo = 0
-  /** Whether this transaction is the first in a clock domain; that must be committed even if nothing else happens. */
-  metDomain = false
 
   constructor(connection: SqliteConnection) {
     this.namespace = connection.namespace
@@ -71,20 +70,20 @@ export class SqliteState implements RowNames {
    * converted meanwhile.
    */
   load(): void {
-    const [version] = this.statements.get(READ_VERSION).get() as readonly [number]
+    this.statements.writes = 0
+    const version = Number(this.statements.first(READ_VERSION)?.[0])
     if (version !== SCHEMA_VERSION) throw newerError(this.#connection.path, version)
-    const row = this.statements.get(READ_STATE).get(this.namespace) as readonly number[] | undefined
+    const row = this.statements.first(READ_STATE, this.namespace) as readonly number[] | undefined
     if (row === undefined) throw new Error(`namespace ${this.namespace} has no counters`)
     const [lastFence = 0, lastSequence = 0, generation = 0, lastUs = 0, lastWallMs = 0] = row
-    this.metDomain = false
-    this.namespaceNumber = row[6] ?? 0
-    const [readingMs = 0, believedMs = 0, prunedUpTo = 0] = row.slice(7)
+    const [revision = 0, number = 0, readingMs = 0, believedMs = 0, prunedUpTo = 0] = row.slice(5)
+    this.namespaceNumber = number
     this.prunedUpTo = prunedUpTo
     this.pruneClock = readingMs === 0 ? null : { readingMs, believedMs }
     this.lastFence = lastFence
     this.lastSequence = lastSequence
     this.clock = generation === 0 ? null : this.#clockOf({ generation, lastUs, lastWallMs })
-    if (row[5] !== this.#configRevision) this.#loadSettings(row[5] ?? 0)
+    if (revision !== this.#configRevision) this.#loadSettings(revision)
   }
 
   /** A store that has only been configured has no clock yet, and nothing to count. */
@@ -109,10 +108,7 @@ export class SqliteState implements RowNames {
   tick(): ClockState {
     const known = this.clock
     const next = this.peek()
-    if (next.generation !== known?.generation) {
-      this.#meetDomain(next)
-      this.metDomain = true
-    }
+    if (next.generation !== known?.generation) this.#meetDomain(next)
     this.clock = next
     return next
   }
@@ -136,14 +132,12 @@ export class SqliteState implements RowNames {
   generationOf(domain: string): number {
     const generation = this.ownGenerationOf(domain)
     if (this.#domains.get(generation)?.name === domain) return generation
-    const own = this.statements.get(READ_DOMAIN).get(this.namespace, generation) as
-      SqliteRow | undefined
+    const own = this.statements.first(READ_DOMAIN, this.namespace, generation)
     if (own !== undefined && domainName(own[0] as string, generation) === domain) return generation
-    const foreign = this.statements.get(FIND_FOREIGN).get(this.namespace, domain) as
-      SqliteRow | undefined
+    const foreign = this.statements.first(FIND_FOREIGN, this.namespace, domain)
     if (foreign !== undefined) return foreign[0] as number
-    const [lowest] = this.statements.get(LOWEST_DOMAIN).get(this.namespace) as SqliteRow
-    const next = Math.min(0, (lowest as number | null) ?? 0) - 1
+    const lowest = this.statements.first(LOWEST_DOMAIN, this.namespace)?.[0]
+    const next = Math.min(0, Number(lowest ?? 0)) - 1
     this.statements.run(ADD_DOMAIN, this.namespace, next, domain, 0, 0)
     return next
   }
@@ -157,8 +151,7 @@ export class SqliteState implements RowNames {
   #domain(generation: number): Domain {
     const known = this.#domains.get(generation)
     if (known !== undefined) return known
-    const row = this.statements.get(READ_DOMAIN).get(this.namespace, generation) as
-      SqliteRow | undefined
+    const row = this.statements.first(READ_DOMAIN, this.namespace, generation)
     if (row === undefined) throw new Error(`clock ${generation} was never written down`)
     const base = row[0] as string
     const name = generation < 0 ? base : domainName(base, generation)
@@ -174,9 +167,30 @@ export class SqliteState implements RowNames {
   }
 
   #loadSettings(revision: number): void {
-    const rows = this.statements.get(READ_SETTINGS).all(this.namespace) as SqliteRow[]
-    this.settingRows = rows.flatMap(settingOf)
+    this.settingRows = this.statements.all(READ_SETTINGS, this.namespace).flatMap(settingOf)
     this.#configRevision = revision
+  }
+
+  /** A global value has a row from the start. That a user set it shows in its last change, also if it is the default. */
+  configure(change: SettingChange): void {
+    const { key, scope, resourceId } = change
+    const { initial, type, description } = SETTING_TABLE[key]
+    const slot = [this.namespace, key, scope, resourceId ?? ''] as const
+    const where = `namespace = ? AND config_key = ? AND scope = ? AND ifnull(resource_id, '') = ?`
+    if (change.value === null && scope !== 'global') {
+      this.statements.run(`DELETE FROM lease_configs WHERE ${where}`, ...slot)
+      return
+    }
+    const wallMs = this.#connection.ticks.wallMs()
+    const value = change.value ?? String(initial)
+    const changedAt = change.value === null ? 'created_at' : 'max(?, created_at + 1)'
+    const times = change.value === null ? [] : [wallMs]
+    const update = `UPDATE lease_configs SET config_value = ?, updated_at = ${changedAt} WHERE ${where}`
+    if (this.statements.run(update, value, ...times, ...slot) > 0) return
+    const id = [this.namespace, key, resourceId].filter((part) => part !== null).join('/')
+    const changedMs = change.value === null ? wallMs : wallMs + 1
+    const row = [id, key, value, type, description, scope, resourceId]
+    this.statements.run(ADD_SETTING, ...row, wallMs, changedMs, this.namespace)
   }
 }
 
@@ -195,8 +209,10 @@ function settingOf(row: SqliteRow): readonly SettingRow[] {
 
 const STATEMENTS_CACHED_MAX = 200
 
-/** Statements, prepared when they are first used. */
+/** Statements, prepared when they are first used. Rows are arrays. */
 export class StatementCache {
+  /** How many were carried out that write; to be counted from 0 again by whoever wants to know. */
+  writes = 0
   readonly #database: SqliteDatabase
   readonly #statements = new Map<string, SqliteStatement>()
 
@@ -204,15 +220,23 @@ export class StatementCache {
     this.#database = database
   }
 
-  /** One that reads; its rows are arrays. */
-  get(sql: string): SqliteStatement {
-    return this.#statements.get(sql) ?? this.#add(sql, this.#database.prepare(sql).raw())
+  all<Row extends SqliteRow>(sql: string, ...values: readonly SqliteValue[]): Row[] {
+    return this.#reading(sql).all(...values) as Row[]
+  }
+
+  first(sql: string, ...values: readonly SqliteValue[]): SqliteRow | undefined {
+    return this.#reading(sql).get(...values) as SqliteRow | undefined
   }
 
   /** Carries out one that writes, and says how many rows it has changed. */
   run(sql: string, ...values: readonly SqliteValue[]): number {
+    this.writes += 1
     const statement = this.#statements.get(sql) ?? this.#add(sql, this.#database.prepare(sql))
     return statement.run(...values).changes
+  }
+
+  #reading(sql: string): SqliteStatement {
+    return this.#statements.get(sql) ?? this.#add(sql, this.#database.prepare(sql).raw())
   }
 
   #add(sql: string, statement: SqliteStatement): SqliteStatement {

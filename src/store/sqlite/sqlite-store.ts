@@ -7,7 +7,7 @@
  */
 import fs from 'node:fs'
 import { setImmediate } from '../../runtime/system-runtime.ts'
-import type { Commit } from '../../core/commit.ts'
+import { recordedEvents, type Commit, type EntryChange } from '../../core/commit.ts'
 import { closedError, isLeaseError, LeaseError } from '../../core/errors.ts'
 import type { ReadSet, Wake, PriorEffect, RealmView } from '../../core/realm.ts'
 import type { CountedRefusal } from '../../core/refusal.ts'
@@ -29,7 +29,6 @@ import {
   sqliteError,
   type SqliteDatabase,
   type SqliteStatement,
-  type SqliteRow,
 } from '../../drivers/sqlite-driver.ts'
 import {
   backOffMs,
@@ -38,18 +37,16 @@ import {
   type SqliteStoreOptions,
 } from './sqlite-connection.ts'
 import { urgentFirst, type Sendable } from '../urgent-first.ts'
-import { SqliteHistory } from './sqlite-history.ts'
+import { EVENT_COLUMNS, eventOf, SqliteHistory, typeOf, wordOf } from './sqlite-history.ts'
 import { SqliteListeners } from './sqlite-listeners.ts'
 import { SqliteQuestions } from './sqlite-questions.ts'
-import { writeRefusals } from './sqlite-refusals.ts'
 import type { SqliteState } from './sqlite-state.ts'
-import { SqliteWriter } from './sqlite-writer.ts'
 import { isLive, isWaiting, type Entry, type LeaseId } from '../../core/lease.ts'
 import { hasEpoch, isTree, type Resource } from '../../core/resource.ts'
 import type { Now } from '../../core/time.ts'
 import { ResolvedSettings } from '../resolved-settings.ts'
-import { EVENT_COLUMNS, eventOf, idOf, keyOf, leaseNumberOf, typeOf } from './sqlite-columns.ts'
-import type { SqliteFinder } from './sqlite-finder.ts'
+import { idOf, keyOf, leaseNumberOf } from './sqlite-schema.ts'
+import type { SqliteLive } from './sqlite-live.ts'
 
 const GROUP_MAX = 1_000
 const NO_READ_SETS: readonly ReadSet[] = []
@@ -64,9 +61,11 @@ const LEFT_TO_OTHERS_MS = 10
 /** A piece of work for the next transaction, and its caller, who hears the answer after the commit and not before. */
 interface GroupJob extends Sendable {
   readonly sinceMs: number
-  /** Runs inside the transaction, and again after a rollback. Throws only what ends the whole transaction. */
-  run(): void
-  committed(): void
+  /**
+   * Runs inside the transaction, and again after a rollback. Returns what tells the caller. Throws only what ends the whole
+   * transaction.
+   */
+  run(): () => void
   failed(error: unknown): void
 }
 
@@ -81,20 +80,19 @@ export class SqliteStore implements Store {
   readonly #fileIdentity: string
   readonly #questions: SqliteQuestions
   readonly #state: SqliteState
-  readonly #reader: SqliteReader
-  readonly #writer: SqliteWriter
+  readonly #ledger: SqliteHistory
+  readonly #realms: SqliteRealms
   readonly #listeners: SqliteListeners
   #queue: GroupJob[] = []
   #scheduled = false
   #retry: Timer | null = null
   #busyTries = 0
+  /** One bad apple must not spoil a group: after a failure each of it is tried on its own. So many are left of it. */
+  #apart = 0
   /** The last transaction has left some behind. */
   #hasBacklog = false
   /** When it ended. */
   #ranAtMs = -Infinity
-  #dirty = false
-  /** Set while rows are being written: an error then leaves half of them, and the whole transaction must go. */
-  #writing = false
   #wakes: Wake[] = []
   #closing: Promise<void> | null = null
   #drained: (() => void) | null = null
@@ -113,11 +111,10 @@ export class SqliteStore implements Store {
     this.#rollback = database.prepare('ROLLBACK')
     this.#fileIdentity = identityOf(connection.path)
     this.#questions = new SqliteQuestions(connection)
-    const { state, finder } = this.#questions
+    const { state, live } = this.#questions
     this.#state = state
-    const ledger = new SqliteHistory(state, finder)
-    this.#reader = new SqliteReader(state, finder, ledger)
-    this.#writer = new SqliteWriter(state, ledger)
+    this.#ledger = new SqliteHistory(state, live)
+    this.#realms = new SqliteRealms(state, live, this.#ledger)
     this.#listeners = new SqliteListeners(connection)
     this.description = this.#questions.description
   }
@@ -126,10 +123,11 @@ export class SqliteStore implements Store {
     return this.#enqueue(readSets, () => {
       const clock = this.#state.tick()
       const now = nowOf(clock)
-      const views = readSets.map((readSet) => this.#reader.view(readSet, now))
-      const ruling = decide(views, now)
-      this.#apply(ruling.commit, clock.domain)
-      return ruling.outcome
+      const views = readSets.map((readSet) => this.#realms.view(readSet, now))
+      const { commit, outcome } = decide(views, now)
+      this.#realms.apply(commit, clock.domain)
+      this.#wakes.push(...commit.wakes)
+      return outcome
     })
   }
 
@@ -140,26 +138,16 @@ export class SqliteStore implements Store {
   readonly settings: Store['settings'] = () => this.#questions.settings()
 
   countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
-    return this.#enqueue(NO_READ_SETS, () => {
-      writeRefusals(this.#state, refusals)
-      this.#dirty = true
-    })
+    return this.#enqueue(NO_READ_SETS, () => this.#ledger.countRefusals(refusals))
   }
 
   configure(change: SettingChange): Promise<void> {
-    return this.#enqueue(NO_READ_SETS, () => {
-      this.#writer.configure(change, this.#connection.ticks.wallMs())
-      this.#dirty = true
-    })
+    return this.#enqueue(NO_READ_SETS, () => this.#state.configure(change))
   }
 
   prune(policy: PrunePolicy): Promise<Pruned> {
     this.#listeners.removeStale()
-    return this.#enqueue(NO_READ_SETS, () => {
-      const pruned = this.#writer.prune(policy)
-      this.#dirty = true
-      return pruned
-    })
+    return this.#enqueue(NO_READ_SETS, () => this.#ledger.prune(policy))
   }
 
   async subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
@@ -191,31 +179,22 @@ export class SqliteStore implements Store {
     if (this.#closing !== null) throw closedError()
   }
 
-  #apply(commit: Commit, domain: string): void {
-    if (commit.changes.length === 0 && commit.events.length === 0) return
-    this.#writing = true
-    this.#writer.apply(commit, domain)
-    this.#writing = false
-    this.#reader.note(commit)
-    this.#dirty = true
-    this.#wakes.push(...commit.wakes)
-  }
-
   #enqueue<Result>(readSets: readonly ReadSet[], work: () => Result): Promise<Result> {
     if (this.#closing !== null) return Promise.reject(closedError())
     return new Promise<Result>((resolve, reject) => {
-      let committed: GroupJob['committed'] = () => undefined
-      const run = (): void => {
+      const run = (): (() => void) => {
+        const { writes } = this.#state.statements
         try {
           const result = work()
-          committed = () => resolve(result)
+          return () => resolve(result)
         } catch (error) {
-          if (this.#writing || isDatabaseError(error)) throw error
-          committed = () => reject(error)
+          // Half of what was to be written may be there, and must go.
+          if (this.#state.statements.writes > writes || isDatabaseError(error)) throw error
+          return () => reject(error)
         }
       }
       const sinceMs = this.#runtime.monotonicMs()
-      this.#queue.push({ readSets, sinceMs, run, committed: () => committed(), failed: reject })
+      this.#queue.push({ readSets, sinceMs, run, failed: reject })
       this.#schedule()
     })
   }
@@ -233,17 +212,18 @@ export class SqliteStore implements Store {
     this.#retry?.cancel()
     this.#retry = null
     if (this.#hasBacklog) this.#queue = urgentFirst(this.#queue)
-    const group = this.#queue.slice(0, GROUP_MAX)
+    const group = this.#queue.slice(0, this.#apart > 0 ? 1 : GROUP_MAX)
     if (group.length === 0) return
     try {
       this.#refuseReplacedFile()
       this.#begin.run()
     } catch (error) {
       if (isBusy(error)) this.#waitForOthers()
-      else this.#finish(group, (job) => job.failed(sqliteError(error, this.description.url)))
+      else this.#fail(group.length, sqliteError(error, this.description.url))
       return
     }
     this.#busyTries = 0
+    this.#apart = Math.max(0, this.#apart - 1)
     this.#runGroup(group)
   }
 
@@ -261,9 +241,11 @@ export class SqliteStore implements Store {
    */
   #waitForOthers(): void {
     const busySinceMs = this.#runtime.monotonicMs() - this.#connection.busyMs
-    const tired = this.#queue.filter((job) => Math.max(job.sinceMs, this.#ranAtMs) < busySinceMs)
-    this.#take(tired)
-    for (const job of tired) job.failed(this.#busyError())
+    const isTired = ({ sinceMs }: GroupJob): boolean => {
+      return Math.max(sinceMs, this.#ranAtMs) < busySinceMs
+    }
+    for (const job of this.#queue.filter(isTired)) job.failed(this.#busyError())
+    this.#queue = this.#queue.filter((job) => !isTired(job))
     if (this.#queue.length === 0) return this.#drained?.()
     const delayMs = backOffMs(this.#runtime, this.#busyTries)
     this.#busyTries += 1
@@ -271,42 +253,56 @@ export class SqliteStore implements Store {
   }
 
   #runGroup(group: readonly GroupJob[]): void {
-    this.#dirty = false
-    this.#writing = false
+    const { statements } = this.#state
     this.#wakes = []
     let committing = false
-    let ran = group
+    let answers: readonly (() => void)[]
     try {
-      this.#reader.begin()
-      ran = this.#runJobs(group)
-      this.#dirty ||= this.#state.metDomain
-      if (this.#dirty) this.#state.save()
+      this.#realms.begin()
+      answers = this.#runJobs(group)
+      const hasWritten = statements.writes > 0
+      if (hasWritten) this.#state.save()
       committing = true
-      const end = this.#dirty ? this.#commit : this.#rollback
+      const end = hasWritten ? this.#commit : this.#rollback
       end.run()
     } catch (error) {
       this.#rollBack()
       const mapped = sqliteError(error, this.description.url, committing)
       // Whether a COMMIT that failed has happened is not for a second try to guess.
       const inDoubt = isLeaseError(mapped) && mapped.effect === 'unknown'
-      if (group.length > 1 && !inDoubt) return this.#runApart(group)
-      return this.#finish(group, (job) => job.failed(mapped))
+      if (group.length === 1 || inDoubt) return this.#fail(group.length, mapped)
+      this.#apart = group.length
+      return this.#schedule()
     }
-    if (this.#dirty) this.#listeners.announce(this.#wakes)
-    this.#hasBacklog = ran.length < this.#queue.length
+    if (statements.writes > 0) this.#listeners.announce(this.#wakes)
+    this.#queue.splice(0, answers.length)
+    this.#hasBacklog = this.#queue.length > 0
     this.#ranAtMs = this.#runtime.monotonicMs()
-    if (ran.length < group.length) this.#flushAfter(LEFT_TO_OTHERS_MS)
-    this.#finish(ran, (job) => job.committed())
+    if (answers.length < group.length) this.#flushAfter(LEFT_TO_OTHERS_MS)
+    for (const answer of answers) answer()
+    this.#goOn()
   }
 
-  /** Returns those that were run before the time was over. */
-  #runJobs(group: readonly GroupJob[]): readonly GroupJob[] {
+  /** Those that were run before the time was over have an answer. */
+  #runJobs(group: readonly GroupJob[]): readonly (() => void)[] {
     const untilMs = this.#runtime.monotonicMs() + GROUP_MS_MAX
-    for (const [index, job] of group.entries()) {
-      job.run()
-      if (this.#runtime.monotonicMs() >= untilMs) return group.slice(0, index + 1)
+    const answers: (() => void)[] = []
+    for (const job of group) {
+      answers.push(job.run())
+      if (this.#runtime.monotonicMs() >= untilMs) break
     }
-    return group
+    return answers
+  }
+
+  /** The first of the queue. */
+  #fail(count: number, error: unknown): void {
+    for (const job of this.#queue.splice(0, count)) job.failed(error)
+    this.#goOn()
+  }
+
+  #goOn(): void {
+    if (this.#queue.length > 0) this.#schedule()
+    else this.#drained?.()
   }
 
   #flushAfter(delayMs: number): void {
@@ -316,7 +312,7 @@ export class SqliteStore implements Store {
 
   #rollBack(): void {
     this.#state.reset()
-    this.#reader.forget()
+    this.#realms.forget()
     if (!this.#database.inTransaction) return
     try {
       this.#rollback.run()
@@ -326,37 +322,11 @@ export class SqliteStore implements Store {
     }
   }
 
-  /** One bad apple must not spoil a group: after a failure each of it is tried on its own. */
-  #runApart(group: readonly GroupJob[]): void {
-    for (const job of group) {
-      try {
-        this.#begin.run()
-      } catch (error) {
-        if (isBusy(error)) return this.#waitForOthers()
-        this.#finish([job], () => job.failed(sqliteError(error, this.description.url)))
-        continue
-      }
-      this.#runGroup([job])
-    }
-  }
-
   #busyError(): LeaseError {
     const { url } = this.description
     const { busyMs } = this.#connection
     const message = `${url} was busy for more than ${busyMs} ms`
     return new LeaseError('STORE_UNAVAILABLE', message, { details: { store: url, busyMs } })
-  }
-
-  #take(jobs: readonly GroupJob[]): void {
-    const taken = new Set(jobs)
-    this.#queue = this.#queue.filter((job) => !taken.has(job))
-  }
-
-  #finish(jobs: readonly GroupJob[], end: (job: GroupJob) => void): void {
-    this.#take(jobs)
-    for (const job of jobs) end(job)
-    if (this.#queue.length > 0) this.#schedule()
-    else this.#drained?.()
   }
 }
 
@@ -374,56 +344,69 @@ const EVENT_BY_OWN_ID = `SELECT ${EVENT_COLUMNS} FROM lease_history
   WHERE lease_number = ? AND lease_id = ? AND request_id = '' LIMIT 1`
 const REQUEST_BY_ID = 'SELECT lease_id, event_type FROM requests WHERE id = ?'
 const EPOCH_OF = 'SELECT epoch FROM epochs WHERE namespace = ? AND resource = ?'
-/** Of files, which are one realm. Left to itself the planner counts among all that is live. */
-const COUNT_TICKETS = `SELECT count(*) FROM live_leases INDEXED BY idx_live_pending
-  WHERE status = 'pending' AND file_path >= '/' AND file_path < '0'
-    AND namespace = ? AND clock = ? AND live_until_us > ?`
+const PUT_EPOCH = 'INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)'
+const INSERT_REQUEST = 'INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?)'
 
 const RESOURCES_MAX = 20_000
 
 /**
- * Reads the views that decisions are made on. Everything runs inside the caller's write transaction, so that what is
- * read together belongs together and is still true when it is written back.
+ * Reads the views that decisions are made on, and writes what was decided. Everything runs inside the caller's write
+ * transaction, so that what is read together belongs together and is still true when it is written back.
  *
  * The live entries of recently used resources are remembered, because each of a thousand tickets in one queue is decided on
  * all the others (0.9 s of processor instead of 14), while `data_version` says that no other connection has committed since:
  * then what this connection saw and wrote is all there is.
  */
-class SqliteReader {
+class SqliteRealms {
   readonly #state: SqliteState
-  readonly #finder: SqliteFinder
+  readonly #live: SqliteLive
   readonly #ledger: SqliteHistory
-  readonly #live = new Map<Resource, Map<LeaseId, Entry>>()
+  readonly #known = new Map<Resource, Map<LeaseId, Entry>>()
   #dataVersion: unknown = null
   #settings = new ResolvedSettings([])
 
-  constructor(state: SqliteState, finder: SqliteFinder, ledger: SqliteHistory) {
+  constructor(state: SqliteState, live: SqliteLive, ledger: SqliteHistory) {
     this.#state = state
-    this.#finder = finder
+    this.#live = live
     this.#ledger = ledger
   }
 
   /** To be called inside each write transaction before its first view. */
   begin(): void {
     this.#state.load()
-    const [version] = this.#state.statements.get('PRAGMA data_version').get() as SqliteRow
-    if (version !== this.#dataVersion) this.#live.clear()
+    const version = this.#state.statements.first('PRAGMA data_version')?.[0]
+    if (version !== this.#dataVersion) this.forget()
     this.#dataVersion = version
-  }
-
-  /** What this connection has just written, whether or not it is committed in the end. */
-  note({ changes }: Commit): void {
-    for (const { id, before, after } of changes) {
-      const entry = after ?? before
-      const known = entry === undefined ? undefined : this.#live.get(entry.resource)
-      if (after !== null && isLive(after)) known?.set(id, after)
-      else known?.delete(id)
-    }
   }
 
   /** After a rollback nothing that was noted is true. */
   forget(): void {
-    this.#live.clear()
+    this.#known.clear()
+  }
+
+  /** `domain` is the clock by which the commit was decided. */
+  apply(commit: Commit, domain: string): void {
+    const { statements, namespace } = this.#state
+    for (const change of commit.changes) this.#put(change)
+    for (const recorded of recordedEvents(commit)) this.#ledger.append(recorded, domain)
+    for (const { requestId, leaseId, type, keepUntilMs } of commit.requests) {
+      const keys = [keyOf(requestId, this.#state), keyOf(leaseId, this.#state)]
+      statements.run(INSERT_REQUEST, ...keys, wordOf(type), keepUntilMs)
+    }
+    for (const { resource, epoch } of commit.epochs) {
+      statements.run(PUT_EPOCH, namespace, resource, epoch)
+    }
+    this.#state.lastFence = Math.max(this.#state.lastFence, commit.lastFence)
+  }
+
+  #put(change: EntryChange): void {
+    const { id, before, after } = change
+    this.#live.put(change)
+    if (after === null && before !== undefined) this.#ledger.forget(id)
+    const entry = after ?? before
+    const known = entry === undefined ? undefined : this.#known.get(entry.resource)
+    if (after !== null && isLive(after)) known?.set(id, after)
+    else known?.delete(id)
   }
 
   view(readSet: ReadSet, now: Now): RealmView {
@@ -447,45 +430,38 @@ class SqliteReader {
   #claims(readSet: ReadSet): Map<LeaseId, Entry> {
     const { resource, depth } = readSet
     if (depth === 'entry') return new Map()
-    const known = this.#live.get(resource)
+    const known = this.#known.get(resource)
     if (known !== undefined) return new Map(known)
-    const entries = this.#finder.overlapping(readSet).map((entry) => [entry.id, entry] as const)
+    const entries = this.#live.overlapping(readSet).map((entry) => [entry.id, entry] as const)
     if (isTree(resource)) return new Map(entries)
-    if (this.#live.size >= RESOURCES_MAX) this.#live.clear()
-    this.#live.set(resource, new Map(entries))
+    if (this.#known.size >= RESOURCES_MAX) this.#known.clear()
+    this.#known.set(resource, new Map(entries))
     return new Map(entries)
   }
 
   #countTickets(resource: Resource, claims: ReadonlyMap<LeaseId, Entry>, now: Now): number {
-    if (!isTree(resource)) {
-      let count = 0
-      for (const entry of claims.values()) count += Number(isWaiting(entry, now))
-      return count
-    }
-    const { namespace, statements } = this.#state
-    const generation = this.#state.ownGenerationOf(now.tick.domain)
-    const [count] = statements
-      .get(COUNT_TICKETS)
-      .get(namespace, generation, now.tick.us) as SqliteRow
-    return count as number
+    if (isTree(resource)) return this.#live.countTickets(now)
+    let count = 0
+    for (const entry of claims.values()) count += Number(isWaiting(entry, now))
+    return count
   }
 
   #epochOf(resource: Resource): number {
     const { namespace, statements } = this.#state
-    const row = statements.get(EPOCH_OF).get(namespace, resource) as SqliteRow | undefined
-    return (row?.[0] as number | undefined) ?? 0
+    return Number(statements.first(EPOCH_OF, namespace, resource)?.[0] ?? 0)
   }
 
   #prior(requestId: string): PriorEffect | null {
     const { statements } = this.#state
     const key = keyOf(requestId, this.#state)
-    const event = (statements.get(EVENT_BY_REQUEST).get(key) ??
-      statements.get(EVENT_BY_OWN_ID).get(leaseNumberOf(requestId), key)) as SqliteRow | undefined
+    const event =
+      statements.first(EVENT_BY_REQUEST, key) ??
+      statements.first(EVENT_BY_OWN_ID, leaseNumberOf(requestId), key)
     if (event !== undefined) {
       const { leaseId, type } = eventOf(event, this.#state).event
       return { leaseId, type }
     }
-    const mark = statements.get(REQUEST_BY_ID).get(key) as SqliteRow | undefined
+    const mark = statements.first(REQUEST_BY_ID, key)
     if (mark === undefined) return null
     return { leaseId: idOf(mark[0] as string), type: typeOf(mark[1] as string) }
   }

@@ -1,0 +1,226 @@
+/**
+ * What is live: entries as rows of `live_leases`, found by name, state, deadline or reach, and written. Everything runs
+ * inside the caller's transaction, so that what is read together belongs together. Every question of the hot path is one
+ * look into one index.
+ */
+import type { EntryChange } from '../../core/commit.ts'
+import {
+  isLive,
+  liveDeadline,
+  type Entry,
+  type EntryState,
+  type LeaseId,
+} from '../../core/lease.ts'
+import { decodeEntry, encodeEntry, type RecordBody } from '../../core/record.ts'
+import { ancestorsOf, isTree, type Extent, type Reach } from '../../core/resource.ts'
+import type { Now } from '../../core/time.ts'
+import type { EntryQuery } from '../../store-port/store.ts'
+import type { SqliteRow, SqliteValue } from '../../drivers/sqlite-driver.ts'
+import { idOf, keyOf, pathOf, resourceOf, type RowNames } from './sqlite-schema.ts'
+import { Where, type SqliteState } from './sqlite-state.ts'
+
+const COLUMNS =
+  'id, file_path, agent_id, session, status, extent, fence, clock, live_until_us, body'
+
+export const INSERT_ENTRY: string = `INSERT INTO live_leases (${COLUMNS}, due_us, namespace)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+/** For a new entry, and for whatever changes one: anything but its id, resource and namespace may differ. */
+const PUT_ENTRY = `${INSERT_ENTRY} ON CONFLICT (id) DO UPDATE SET agent_id = excluded.agent_id,
+  session = excluded.session, status = excluded.status, extent = excluded.extent,
+  fence = excluded.fence, clock = excluded.clock, live_until_us = excluded.live_until_us,
+  body = excluded.body, due_us = excluded.due_us`
+
+/**
+ * For an entry that goes on as what it is. No index has any of these columns, so a renewal costs its row alone. Does
+ * nothing when the row is due at another time than can stay.
+ */
+const UPDATE_RENEWAL = `UPDATE live_leases SET live_until_us = ?, body = ?
+  WHERE id = ? AND due_us BETWEEN ? AND ?`
+
+/** Then this does it: one index has to be written, and not all of them. */
+export const UPDATE_DUE = `UPDATE live_leases SET live_until_us = ?, body = ?, due_us = ?
+  WHERE id = ?`
+
+const DELETE_ENTRY = 'DELETE FROM live_leases WHERE id = ?'
+const BY_ID = `SELECT ${COLUMNS} FROM live_leases WHERE id = ?`
+const LIVE_AT = `SELECT ${COLUMNS} FROM live_leases WHERE file_path = ? AND namespace = ?`
+/** Left to itself the planner walks all that is live when there is no subtree among it. */
+const ANY_SUBTREE = `SELECT 1 FROM live_leases INDEXED BY idx_live_subtree
+  WHERE extent = 'subtree' LIMIT 1`
+const BELOW = `SELECT ${COLUMNS} FROM live_leases
+  WHERE file_path > ? AND file_path < ? AND namespace = ?`
+const ABOVE = `SELECT ${COLUMNS} FROM live_leases
+  WHERE file_path IN (SELECT value FROM json_each(?)) AND extent = 'subtree' AND namespace = ?`
+/** Of files, which are one realm. Left to itself the planner counts among all that is live. */
+const COUNT_TICKETS = `SELECT count(*) FROM live_leases INDEXED BY idx_live_pending
+  WHERE status = 'pending' AND file_path >= '/' AND file_path < '0'
+    AND namespace = ? AND clock = ? AND live_until_us > ?`
+
+/**
+ * A sweep may look at a live entry this much of its TTL too early: then it need not be told of each renewal. A holder
+ * that renews at each third of the TTL moves `due_us` with every third renewal.
+ */
+const EARLY_SHARE = 0.75
+
+export class SqliteLive {
+  readonly #state: SqliteState
+
+  constructor(state: SqliteState) {
+    this.#state = state
+  }
+
+  entry(id: LeaseId): Entry | undefined {
+    const row = this.#state.statements.first(BY_ID, keyOf(id, this.#state))
+    return row && entryOf(row, this.#state)
+  }
+
+  /** What a question about what is live finds, each with the cursor behind it. */
+  *find(query: EntryQuery, now: Now): Generator<readonly [after: string | null, Entry]> {
+    if (query.overlapping === undefined) return yield* this.#inOrder(query, now)
+    for (const entry of this.overlapping(query.overlapping)) yield [null, entry]
+  }
+
+  /** In order of creation; one more than the limit, if there is one. */
+  *#inOrder(query: EntryQuery, now: Now): Generator<readonly [after: string, Entry]> {
+    const where = new Where('namespace = ?', [this.#state.namespace])
+    if (query.resource !== undefined) where.and('file_path = ?', pathOf(query.resource))
+    if (query.holder !== undefined) where.and('agent_id = ?', query.holder)
+    if (query.session !== undefined) where.and('session = ?', query.session)
+    if (query.states !== undefined) {
+      const [first, ...others] = query.states.map((state) => `'${state}'`)
+      where.and(
+        others.length === 0 ? `status = ${first}` : `status IN (${[first, ...others].join(', ')})`,
+      )
+    }
+    this.#addDeadline(where, query, now)
+    // The sign keeps the planner from walking the whole table just because it is in the right order.
+    const order = isNarrow(query) ? '+number' : 'number'
+    if (query.after !== undefined) where.and(`${order} > ?`, Number(query.after))
+    const sql = `SELECT ${COLUMNS}, number FROM live_leases WHERE ${where.sql}
+      ORDER BY ${order} LIMIT ?`
+    for (const row of this.#state.statements.all(sql, ...where.values, query.limit + 1)) {
+      yield [String(row.at(-1)), entryOf(row, this.#state)]
+    }
+  }
+
+  /** Ticks of an earlier clock have always passed. Where no name narrows the question, it starts from the deadlines. */
+  #addDeadline(where: Where, query: EntryQuery, now: Now): void {
+    if (query.deadline === undefined) return
+    const generation = this.#state.ownGenerationOf(now.tick.domain)
+    if (query.deadline === 'running') {
+      where.and('+clock = ? AND live_until_us > ?', generation, now.tick.us)
+    } else if (isNarrow(query) || query.states !== undefined) {
+      where.and('(+clock < ? OR live_until_us <= ?)', generation, now.tick.us)
+    } else {
+      const most = query.limit + 1
+      where.and(
+        `number IN (
+          SELECT number FROM (SELECT number FROM live_leases
+            WHERE clock = ? AND due_us <= ? AND live_until_us <= ? LIMIT ?)
+          UNION ALL
+          SELECT number FROM (SELECT number FROM live_leases WHERE clock < ? LIMIT ?))`,
+        ...[generation, now.tick.us, now.tick.us, most, generation, most],
+      )
+    }
+  }
+
+  /** All that is live and touches the reach. */
+  overlapping({ resource, extent }: Reach): readonly Entry[] {
+    const path = pathOf(resource)
+    const rows = this.#rows(LIVE_AT, path)
+    if (isTree(resource)) {
+      // The names between `path/` and `path0`, `0` being next after `/`.
+      const stem = path === '/' ? '' : path
+      if (extent === 'subtree') rows.push(...this.#rows(BELOW, `${stem}/`, `${stem}0`))
+      if (this.#state.statements.first(ANY_SUBTREE) !== undefined) {
+        rows.push(...this.#rows(ABOVE, JSON.stringify(ancestorsOf(resource).map(pathOf))))
+      }
+    }
+    return rows.map((row) => entryOf(row, this.#state))
+  }
+
+  #rows(sql: string, ...names: readonly string[]): SqliteRow[] {
+    return this.#state.statements.all(sql, ...names, this.#state.namespace)
+  }
+
+  /** Of the realm of files. */
+  countTickets({ tick }: Now): number {
+    const { namespace, statements } = this.#state
+    const generation = this.#state.ownGenerationOf(tick.domain)
+    return Number(statements.first(COUNT_TICKETS, namespace, generation, tick.us)?.[0])
+  }
+
+  put({ id, before, after, renewal }: EntryChange): void {
+    const { statements } = this.#state
+    if (after === null || !isLive(after)) {
+      const wasLive = before !== undefined && isLive(before)
+      if (wasLive) statements.run(DELETE_ENTRY, keyOf(id, this.#state))
+      return
+    }
+    const values = entryValues(after, this.#state)
+    const knownClock = renewal && before !== undefined ? liveTick(before).domain : null
+    if (knownClock === liveTick(after).domain) this.#renew(values, after.ttlMs)
+    else statements.run(PUT_ENTRY, ...values)
+  }
+
+  /** No index but that of deadlines knows anything of an entry that changes with a renewal. */
+  #renew(values: readonly SqliteValue[], ttlMs: number): void {
+    const { statements } = this.#state
+    const [key = null] = values
+    const [us, body = null] = values.slice(8)
+    const untilUs = Number(us)
+    const earliestUs = untilUs - ttlMs * 1_000 * EARLY_SHARE
+    if (statements.run(UPDATE_RENEWAL, untilUs, body, key, earliestUs, untilUs) > 0) return
+    statements.run(UPDATE_DUE, untilUs, body, untilUs, key)
+  }
+}
+
+/** Whether a name makes the answer small, however many leases there are. */
+function isNarrow({ resource, holder, session }: EntryQuery): boolean {
+  return [resource, holder, session].some((name) => name !== undefined)
+}
+
+/** In the order of `INSERT_ENTRY`. */
+export function entryValues(entry: Entry, names: RowNames): SqliteValue[] {
+  const { domain, us } = liveTick(entry)
+  const record = encodeEntry(entry, domain)
+  return [
+    keyOf(entry.id, names),
+    pathOf(entry.resource),
+    entry.holder,
+    entry.session,
+    entry.state,
+    entry.extent,
+    record.fence,
+    names.generationOf(domain),
+    us,
+    JSON.stringify(record.body),
+    us,
+    names.namespace,
+  ]
+}
+
+function liveTick(entry: Entry): { readonly domain: string; readonly us: number } {
+  const live = liveDeadline(entry)
+  if (live === null) throw new Error(`entry ${entry.id} has ended, and is no part of what is live`)
+  return live
+}
+
+function entryOf(row: SqliteRow, names: RowNames): Entry {
+  const domain = names.domainOf(row[7] as number)
+  return decodeEntry(
+    {
+      id: idOf(row[0] as string),
+      resource: resourceOf(row[1] as string),
+      holder: row[2] as string,
+      session: row[3] as string,
+      state: row[4] as EntryState,
+      extent: row[5] as Extent,
+      fence: row[6] as number,
+      liveUntil: { domain, us: row[8] as number },
+      body: JSON.parse(row[9] as string) as RecordBody,
+    },
+    domain,
+  )
+}
