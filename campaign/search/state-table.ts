@@ -1,65 +1,41 @@
 /**
- * Which states were met, by a hash of 53 bits of what their future depends on, and with how many commands to come. Typed
- * arrays, because ten million entries of a map would not fit. Two states of one hash count as one; among ten million that
- * is to be expected less than once in a hundred searches.
+ * Which states were met, by 64 bits of a SHA-256 of what their future depends on, in memory that the threads of a search
+ * share. Two states with the same 64 bits would count as one and the second would not be looked at: among ten million states
+ * the chance that there is any such pair is below one in 300,000.
  */
-const EMPTY = 0
-const FULL_SHARE = 0.6
+import { createHash } from 'node:crypto'
+
+const EMPTY = 0n
+/** A power of two; at most half of it is used. */
+const SLOTS = 1 << 25
+
+export const STATES_MAX: number = SLOTS / 2
 
 export class StateTable {
-  #keys = new Float64Array(1 << 16)
-  #toCome = new Uint8Array(1 << 16)
-  #size = 0
+  readonly memory: SharedArrayBuffer
+  readonly #keys: BigUint64Array
 
-  get size(): number {
-    return this.#size
+  constructor(memory: SharedArrayBuffer = new SharedArrayBuffer(SLOTS * 8)) {
+    this.memory = memory
+    this.#keys = new BigUint64Array(memory)
   }
 
-  /** True if the state is new, or was met with fewer commands to come. */
-  meet(text: string, toCome: number): boolean {
-    if (this.#size > this.#keys.length * FULL_SHARE) this.#grow()
-    const key = hashOf(text)
-    const at = this.#find(key)
-    if (this.#keys[at] === EMPTY) {
-      this.#keys[at] = key
-      this.#size += 1
-    } else if ((this.#toCome[at] ?? 0) >= toCome) return false
-    this.#toCome[at] = toCome
-    return true
-  }
-
-  #find(key: number): number {
+  /** True for one caller only, of whatever thread: the state is new. */
+  meet(text: string): boolean {
+    const key = keyOf(text)
     const mask = this.#keys.length - 1
-    let at = (key % 4_294_967_291) & mask
-    while (this.#keys[at] !== EMPTY && this.#keys[at] !== key) at = (at + 1) & mask
-    return at
-  }
-
-  #grow(): void {
-    const [keys, toCome] = [this.#keys, this.#toCome]
-    this.#keys = new Float64Array(keys.length * 2)
-    this.#toCome = new Uint8Array(keys.length * 2)
-    for (const [from, key] of keys.entries()) {
-      if (key === EMPTY) continue
-      const at = this.#find(key)
-      this.#keys[at] = key
-      this.#toCome[at] = toCome[from] ?? 0
+    let at = Number(key & 0xffff_ffffn) & mask
+    for (;;) {
+      const found = Atomics.compareExchange(this.#keys, at, EMPTY, key)
+      if (found === EMPTY) return true
+      if (found === key) return false
+      at = (at + 1) & mask
     }
   }
 }
 
-/** Of 53 bits, never 0. */
-function hashOf(text: string): number {
-  let high = 0x9e3779b9
-  let low = 0x85ebca6b
-  for (let index = 0; index < text.length; index += 1) {
-    const code = text.charCodeAt(index)
-    high = Math.imul(high ^ code, 0x5bd1e995)
-    low = Math.imul(low ^ code, 0xc2b2ae35)
-  }
-  for (let round = 0; round < 3; round += 1) {
-    high = Math.imul(high ^ (low >>> 15), 0x2545f491) ^ low
-    low = Math.imul(low ^ (high >>> 13), 0x9e3779b1) ^ (high >>> 7)
-  }
-  return (high >>> 11) * 4_294_967_296 + (low >>> 0) + 1
+/** Never that of an empty slot. */
+function keyOf(text: string): bigint {
+  const key = createHash('sha256').update(text).digest().readBigUInt64LE(0)
+  return key === EMPTY ? 1n : key
 }

@@ -120,12 +120,17 @@ export function commandsFor(clients: number, name: WorldName = 'tree'): readonly
   return parts.flat().flatMap((part) => commandsOf(WORLDS[name], part))
 }
 
+/** Nobody has asked for anything. */
+export function firstState(): State {
+  const realm = new TinyRealm()
+  return { realm, watch: new PromiseWatch(realm), instant: 0 }
+}
+
 /** Checks every promise at every step, and gives all that a command came to. */
 export function playAllSequences(longest: number): ReadonlySet<string> {
   const outcomes = new Set<string>()
   const commands = commandsFor(2)
-  const realm = new TinyRealm()
-  let states: readonly State[] = [{ realm, watch: new PromiseWatch(realm), instant: 0 }]
+  let states: readonly State[] = [firstState()]
   for (let length = 1; length <= longest; length += 1) {
     const reached = new Map<string, State>()
     for (const state of states) {
@@ -141,26 +146,49 @@ export function playAllSequences(longest: number): ReadonlySet<string> {
   return outcomes
 }
 
+/** A command at one of the instants. */
+export interface Move {
+  readonly instant: number
+  readonly command: AnyCommand
+}
+
 /** What each command leads to at each instant, where it leads to anything. */
-export function* nextStates(
+function* nextStates(
   state: State,
   outcomes: Set<string>,
   commands: readonly AnyCommand[],
 ): Iterable<State> {
+  for (const move of movesFrom(state, outcomes, commands)) yield afterMove(state, move)
+}
+
+/** The commands that lead to anything, each at every instant at which it does. */
+export function* movesFrom(
+  state: State,
+  outcomes: Set<string>,
+  commands: readonly AnyCommand[],
+): Iterable<Move> {
   for (let instant = state.instant; instant < INSTANTS_MS.length; instant += 1) {
+    const afterMs = msUntil(instant, state)
     for (const command of commands) {
       if (isAboutNothing(command, state.realm)) continue
-      const afterMs = (INSTANTS_MS[instant] ?? 0) - (INSTANTS_MS[state.instant] ?? 0)
       const { outcome, events } = state.realm.foresee(command, afterMs)
       outcomes.add(`${command.kind} ${outcome.kind}`)
-      if (events.length === 0) continue
-      const realm = state.realm.fork()
-      realm.pass(afterMs)
-      const watch = state.watch.fork(realm)
-      watch.run(command)
-      yield { realm, watch, instant }
+      if (events.length > 0) yield { instant, command }
     }
   }
+}
+
+/** Throws if the move breaks a promise. */
+export function afterMove(state: State, { instant, command }: Move): State {
+  const realm = state.realm.fork()
+  realm.pass(msUntil(instant, state))
+  const watch = state.watch.fork(realm)
+  watch.run(command)
+  return { realm, watch, instant }
+}
+
+function msUntil(instant: number, state: State): number {
+  return (INSTANTS_MS[instant] ?? 0) - (INSTANTS_MS[state.instant] ?? 0)
 }
 
 /** Whoever names a lease that nobody asked for is refused, and that is all. */
