@@ -72,12 +72,6 @@ interface Call {
   readonly overdueAtMs: number
 }
 
-interface ServerAccess {
-  readonly backend: Backend
-  readonly runtime: Runtime
-  readonly clock: ServerTime
-}
-
 /** A request with the decision that is sent for it. */
 interface Try {
   readonly request: PendingTransaction
@@ -103,13 +97,14 @@ interface AnsweredTry {
 
 export class OptimisticStore implements Store {
   readonly description: StoreDescription
-  readonly history: Store['history']
-  readonly end: Store['end']
-  readonly countRefusals: Store['countRefusals']
-  readonly refusals: Store['refusals']
-  readonly settings: Store['settings']
-  readonly configure: Store['configure']
-  readonly prune: Store['prune']
+  // What the server answers by itself.
+  readonly history: Store['history'] = async (query) => this.#server.history(query)
+  readonly end: Store['end'] = async () => this.#server.end()
+  readonly countRefusals: Store['countRefusals'] = async (some) => this.#server.countRefusals(some)
+  readonly refusals: Store['refusals'] = async (query) => this.#server.refusals(query)
+  readonly settings: Store['settings'] = async () => this.#server.settings()
+  readonly configure: Store['configure'] = async (change) => this.#server.configure(change)
+  readonly prune: Store['prune'] = async (policy) => this.#server.prune(policy)
   readonly #backend: Backend
   readonly #runtime: Runtime
   readonly #clock: ServerTime
@@ -123,6 +118,7 @@ export class OptimisticStore implements Store {
   readonly #localTickets = new Set<LeaseId>()
   /** What ends the subscriptions at the server. */
   readonly #remote = new Set<Unsubscribe>()
+  #unfollow: Unsubscribe | null = null
   #settings: ResolvedSettings
   #settingsRevision: number
   /** The time of the last decision. */
@@ -150,34 +146,30 @@ export class OptimisticStore implements Store {
       const sentMs = runtime.monotonicMs()
       const reply = await backend.attempt({ settingsRevision: -1, attempts: [] })
       const time = clock ?? new ServerClock(runtime, sampleOf(runtime, sentMs, reply))
-      return new OptimisticStore({ backend, runtime, clock: time }, reply)
+      return new OptimisticStore(backend, runtime, time, reply)
     } catch (error) {
       await backend.close()
       throw error
     }
   }
 
-  private constructor(server: ServerAccess, { settings, settingsRevision }: GroupReply) {
-    const { backend, runtime, clock } = server
+  private constructor(
+    backend: Backend,
+    runtime: Runtime,
+    clock: ServerTime,
+    { settings, settingsRevision }: GroupReply,
+  ) {
     this.#backend = backend
     this.#runtime = runtime
     this.#clock = clock
     this.description = backend.description
-    this.history = this.#whileOpen((query) => backend.history(query))
-    this.end = this.#whileOpen(() => backend.end())
-    this.countRefusals = this.#whileOpen((refusals) => backend.countRefusals(refusals))
-    this.refusals = this.#whileOpen((query) => backend.refusals(query))
-    this.settings = this.#whileOpen(() => backend.settings())
-    this.configure = this.#whileOpen((change) => backend.configure(change))
-    this.prune = this.#whileOpen((policy) => backend.prune(policy))
     this.#settings = new ResolvedSettings(settings ?? [])
     this.#settingsRevision = settingsRevision
   }
 
   transact<Outcome>(readSets: readonly ReadSet[], decide: Decide<Outcome>): Promise<Outcome> {
     return new Promise<Outcome>((resolve, reject) => {
-      this.#refuseIfClosed()
-      this.#backend.refuseApart?.(readSets)
+      this.#server.refuseApart?.(readSets)
       this.#unfinished += 1
       const settle = { resolve: resolve as (outcome: unknown) => void, reject }
       this.#queue.add({ readSets, decide, ...settle })
@@ -186,44 +178,40 @@ export class OptimisticStore implements Store {
   }
 
   async find(query: EntryQuery): Promise<Found> {
-    this.#refuseIfClosed()
-    const { nowUs, entries: found, ...rest } = await this.#backend.find(query)
+    const { nowUs, entries: found, ...rest } = await this.#server.find(query)
     const entries = query.ids === undefined ? found : inOrder(found, query.ids)
     return { now: this.#now({ us: nowUs, toleranceUs: 0 }), entries, ...rest }
   }
 
-  /** A call that the server answers by itself. */
-  #whileOpen<Given extends unknown[], Result>(
-    call: (...given: Given) => Promise<Result>,
-  ): (...given: Given) => Promise<Result> {
-    return async (...given) => {
-      this.#refuseIfClosed()
-      return call(...given)
-    }
-  }
-
   async subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
-    this.#refuseIfClosed()
+    const server = this.#server
     const leave = this.#subscribers.subscribe(session, listener)
     try {
-      return this.#leaving(leave, await this.#backend.subscribe(session, listener))
+      const leaveServer = await server.subscribe(session, listener)
+      // One that the server confirmed after the store was closed ends at once.
+      if (this.#closing === null) this.#remote.add(leaveServer)
+      else leaveServer()
+      return () => {
+        leave()
+        if (this.#remote.delete(leaveServer)) leaveServer()
+      }
     } catch (error) {
       leave()
       throw error
     }
   }
 
+  /** All followers of this process are one to the server. */
   follow(listener: () => void): Unsubscribe {
-    return this.#leaving(this.#subscribers.follow(listener), this.#backend.follow(listener))
-  }
-
-  /** A subscription that the server confirmed after the store was closed ends at once. */
-  #leaving(leave: Unsubscribe, leaveServer: Unsubscribe): Unsubscribe {
-    if (this.#closing === null) this.#remote.add(leaveServer)
-    else leaveServer()
+    const leave = this.#subscribers.follow(listener)
+    if (this.#closing === null) {
+      this.#unfollow ??= this.#backend.follow(() => this.#subscribers.notifyFollowers())
+    }
     return () => {
       leave()
-      if (this.#remote.delete(leaveServer)) leaveServer()
+      if (this.#subscribers.hasFollowers) return
+      this.#unfollow?.()
+      this.#unfollow = null
     }
   }
 
@@ -242,11 +230,14 @@ export class OptimisticStore implements Store {
     for (const request of this.#queue.drain()) this.#fail(request, closedError())
     this.#subscribers.clear()
     for (const leaveServer of this.#remote) leaveServer()
+    this.#unfollow?.()
     await this.#backend.close()
   }
 
-  #refuseIfClosed(): void {
+  /** For a call that is new. */
+  get #server(): Backend {
     if (this.#closing !== null) throw closedError()
+    return this.#backend
   }
 
   /** So that all of a turn shares a call. */

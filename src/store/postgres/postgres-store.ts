@@ -38,7 +38,7 @@ import {
 import { isCurrent, migrate, numberOf } from './postgres-schema.ts'
 import type { Entry } from '../../core/lease.ts'
 import type { CountedRefusal } from '../../core/refusal.ts'
-import { boundedCut, firstPruneClock, nextPruneClock } from '../../core/retention.ts'
+import { boundedCut, nextPruneClock } from '../../core/retention.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import { RepeatedFault, reportTo } from '../../runtime/diagnostics.ts'
 import { parsePosition, parseReached, prunedError } from '../../store-port/position.ts'
@@ -123,8 +123,9 @@ interface PostgresBackendOptions extends ReachedPool {
   readonly nowUs: PostgresStoreOptions['nowUs'] | undefined
 }
 
-const SETTINGS = `SELECT to_jsonb(c) FROM tenure.config AS c WHERE namespace = $1::integer
-  ORDER BY number`
+const SETTINGS = `SELECT json_build_object('key', key, 'value', value, 'scope', scope,
+    'resourceId', nullif(resource_id, ''))
+  FROM tenure.config WHERE namespace = $1::integer ORDER BY number`
 
 /** A transient error means that two calls met; met so often, something else is the matter. */
 const TRIES_MAX = 10
@@ -144,12 +145,6 @@ export class PostgresBackend implements Backend {
   readonly #listener: ChannelListener
   /** Of the namespace; another one after a restore of the database. */
   #number: number
-  readonly #followers = new Set<() => void>()
-  readonly #following: RepeatedFault
-  #unfollow: Unsubscribe | null = null
-  #followTimer: Timer | null = null
-  #followedEnd: Position | null = null
-  #markedMs = -Infinity
   /** The last realm that a prune has looked at; empty: it begins with the first. */
   #walkedTo = ''
   #closed = false
@@ -157,7 +152,6 @@ export class PostgresBackend implements Backend {
   constructor(options: PostgresBackendOptions) {
     this.#options = options
     this.#listener = listenerOn(options)
-    this.#following = new RepeatedFault('store/postgres/follow', options.runtime)
     this.#number = options.number
     this.description = {
       url: options.url,
@@ -271,7 +265,7 @@ export class PostgresBackend implements Backend {
     const values = [String(this.#number)]
     const statement = { text: SETTINGS, values, name: 'tenure_settings_v9' }
     const rows = await this.#call({ ...statement, writes: false })
-    return rows.map(([json]) => settingOf(JSON.parse(json ?? '') as SettingJson))
+    return rows.map(([json]) => JSON.parse(json ?? '') as SettingRow)
   }
 
   async configure({ key, value, scope, resourceId }: SettingChange): Promise<void> {
@@ -294,11 +288,9 @@ export class PostgresBackend implements Backend {
     const [last] = await this.#call({ text: READ_PRUNE_CLOCK, values: [number], writes: false })
     const [readingMs, believedMs] = last ?? []
     const known =
-      readingMs == null
-        ? firstPruneClock(asked.nowMs)
-        : { readingMs: Number(readingMs), believedMs: Number(believedMs) }
+      readingMs == null ? null : { readingMs: Number(readingMs), believedMs: Number(believedMs) }
     const clock = nextPruneClock(known, asked.nowMs)
-    if (clock !== known) {
+    if (known !== null && clock !== known) {
       const values = [number, String(clock.readingMs), String(clock.believedMs)]
       await this.#call({ text: WRITE_PRUNE_CLOCK, values, writes: true })
     }
@@ -320,73 +312,49 @@ export class PostgresBackend implements Backend {
     })
   }
 
+  /** Hears of what is appended, and looks for it as well: a notification may be lost, or come before what it tells of can be read. */
   follow(listener: () => void): Unsubscribe {
-    const first = this.#followers.size === 0
-    this.#followers.add(listener)
-    if (first) this.#startFollowing()
+    const { runtime } = this.#options
+    const fault = new RepeatedFault('store/postgres/follow', runtime)
+    let isOver = false
+    let markedMs = -Infinity
+    let known: Position | null = null
+    const look = async (): Promise<void> => {
+      let nextMs = this.#listener.isUp ? FOLLOW_POLL_MS : FOLLOW_POLL_ALONE_MS
+      try {
+        const nowMs = runtime.monotonicMs()
+        if (nowMs - markedMs > WATCH_MARK_MS / 3) {
+          await this.#markWatched()
+          markedMs = nowMs
+        }
+        const end = await this.end()
+        if (end !== known && !isOver) listener()
+        known = end
+        fault.succeeded()
+      } catch (error) {
+        if (isOver) return
+        fault.failed(error)
+        nextMs = Math.min(FOLLOW_RETRY_MS_MAX, FOLLOW_POLL_MS * 2 ** Math.min(fault.count, 10))
+      }
+      if (!isOver) timer = lookIn(nextMs)
+    }
+    const lookIn = (delayMs: number): Timer => {
+      return runtime.setTimer(delayMs, () => void look(), { keepAlive: false })
+    }
+    let timer = lookIn(0)
+    const leave = this.#listener.listenSoon(`tenure_ledger_${this.#number}`, listener)
     return () => {
-      this.#followers.delete(listener)
-      if (this.#followers.size === 0) this.#stopFollowing()
+      isOver = true
+      timer.cancel()
+      leave()
     }
   }
 
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
-    this.#followers.clear()
-    this.#stopFollowing()
     await this.#listener.settled()
     await this.#options.end()
-  }
-
-  #startFollowing(): void {
-    const channel = `tenure_ledger_${this.#number}`
-    this.#followedEnd = null
-    this.#scheduleLook(0)
-    this.#unfollow = this.#listener.listenSoon(channel, () => this.#callFollowers())
-  }
-
-  #stopFollowing(): void {
-    this.#followTimer?.cancel()
-    this.#followTimer = null
-    this.#unfollow?.()
-    this.#unfollow = null
-    this.#markedMs = -Infinity
-  }
-
-  #callFollowers(): void {
-    for (const follower of this.#followers) follower()
-  }
-
-  #scheduleLook(delayMs: number): void {
-    const { runtime } = this.#options
-    const look = async (): Promise<void> => {
-      let nextMs = this.#listener.isUp ? FOLLOW_POLL_MS : FOLLOW_POLL_ALONE_MS
-      try {
-        await this.#look()
-        this.#following.succeeded()
-      } catch (error) {
-        if (this.#followers.size === 0) return
-        this.#following.failed(error)
-        const { count } = this.#following
-        nextMs = Math.min(FOLLOW_RETRY_MS_MAX, FOLLOW_POLL_MS * 2 ** Math.min(count, 10))
-      }
-      if (this.#followers.size > 0) this.#scheduleLook(nextMs)
-    }
-    this.#followTimer?.cancel()
-    this.#followTimer = runtime.setTimer(delayMs, () => void look(), { keepAlive: false })
-  }
-
-  async #look(): Promise<void> {
-    const nowMs = this.#options.runtime.monotonicMs()
-    if (nowMs - this.#markedMs > WATCH_MARK_MS / 3) {
-      await this.#markWatched()
-      this.#markedMs = nowMs
-    }
-    const end = await this.end()
-    const moved = end !== this.#followedEnd
-    this.#followedEnd = end
-    if (moved) this.#callFollowers()
   }
 
   async #markWatched(): Promise<void> {
@@ -440,17 +408,6 @@ export class PostgresBackend implements Backend {
 function entryIn([, , , live, ended]: PostgresRow): Entry {
   if (live != null) return keptOf(JSON.parse(live) as LiveRow).entry
   return endedEntry(JSON.parse(ended ?? '') as EventRow)
-}
-
-interface SettingJson {
-  readonly key: SettingRow['key']
-  readonly value: string
-  readonly scope: SettingRow['scope']
-  readonly resource_id: string
-}
-
-function settingOf({ key, value, scope, resource_id }: SettingJson): SettingRow {
-  return { key, value, scope, resourceId: resource_id === '' ? null : resource_id }
 }
 
 const listeners = new WeakMap<PostgresPool, ChannelListener>()
