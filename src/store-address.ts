@@ -269,7 +269,7 @@ function serverAddress(kind: 'postgres' | 'redis', url: string, settled: Settled
   }
   const openCheckup = async (): Promise<Checkup> => {
     if (kind === 'postgres') {
-      const { openPostgresCheckup } = await import('./store/postgres/postgres-checkup.ts')
+      const { openPostgresCheckup } = await import('./store/postgres/postgres-store.ts')
       return openPostgresCheckup({ ...settled, url })
     }
     const { openRedisCheckup } = await import('./store/redis/redis-checkup.ts')

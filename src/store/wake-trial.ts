@@ -5,12 +5,34 @@
  */
 import type { Runtime } from '../runtime/runtime.ts'
 import type { Unsubscribe } from '../store-port/store.ts'
+import { reportTo } from '../runtime/diagnostics.ts'
+import type { ChannelEvents, ListeningConnection } from './optimistic/channel-listener.ts'
 
 export interface WakeTrial {
   readonly runtime: Runtime
   /** Throws where nothing can be listened to. */
   readonly listen: (heard: () => void) => Promise<Unsubscribe>
   readonly send: () => Promise<unknown>
+}
+
+/** On a channel of a server, over a connection like that of its listener. */
+export function listeningTo(
+  channel: string,
+  connectionFor: (events: ChannelEvents) => ListeningConnection,
+): WakeTrial['listen'] {
+  return async (heard) => {
+    // Of one that is lost nothing arrives, which is what the trial tells.
+    const connection = connectionFor({ message: heard, lost: () => undefined })
+    const stop = (): void => void connection.close().catch(reportTo('store/wake-trial'))
+    try {
+      await connection.open()
+      await connection.listen([channel])
+    } catch (error) {
+      stop()
+      throw error
+    }
+    return stop
+  }
 }
 
 const ARRIVES_WITHIN_MS = 3_000

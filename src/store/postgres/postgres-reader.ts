@@ -3,14 +3,25 @@
  * live set and the ledger in one statement, and so in one snapshot, and the ledger as far as it is committed: an entry that
  * has just ended is found in one of them. Only followers stop at the end of what is complete (`LEDGER_END`).
  */
-import type { EntryState } from '../../core/lease.ts'
+import type { Entry, EntryState } from '../../core/lease.ts'
 import { ancestorsOf, isTree, type Reach } from '../../core/resource.ts'
 import { parsePosition } from '../../store-port/position.ts'
 import type { EntryQuery, HistoryQuery } from '../../store-port/store.ts'
 import type { PostgresRow, Statement } from '../../drivers/postgres-driver.ts'
-import { isAboutEnded } from '../query-matching.ts'
+import type { FoundEntries } from '../optimistic/backend.ts'
+import { isAboutEnded, matchesEntry } from '../query-matching.ts'
 import { arrayText } from './postgres-attempt.ts'
-import { EVENT_COLUMNS, LIVE_COLUMNS, NOW_US, wordOf } from './postgres-columns.ts'
+import {
+  CLOCK_DOMAIN,
+  endedEntry,
+  EVENT_COLUMNS,
+  keptOf,
+  LIVE_COLUMNS,
+  NOW_US,
+  wordOf,
+  type EventRow,
+  type LiveRow,
+} from './postgres-columns.ts'
 
 /** A condition in the making, with its values beside it. The namespace is hidden from the planner: see postgres-functions.ts. */
 class Where {
@@ -60,6 +71,25 @@ export function findStatement(query: EntryQuery, context: ReadContext): Statemen
   return { text, values: where.values, writes: false }
 }
 
+/** What its rows say. */
+export function foundIn(rows: readonly PostgresRow[], query: EntryQuery): FoundEntries {
+  const nowUs = Number(rows[0]?.[0])
+  const found = rows.filter((row) => row[1] != null || row[2] != null)
+  const tick = { domain: CLOCK_DOMAIN, us: nowUs }
+  const matching = found
+    .map(entryIn)
+    .filter((entry) => query.ids === undefined || matchesEntry(entry, query, tick))
+  const more = matching.length > query.limit
+  const last = more && query.ids === undefined ? found[query.limit - 1] : undefined
+  const next = last === undefined ? null : cursorOf(query, last)
+  return { nowUs, entries: matching.slice(0, query.limit), more, next }
+}
+
+function entryIn([, , , live, ended]: PostgresRow): Entry {
+  if (live != null) return keptOf(JSON.parse(live) as LiveRow).entry
+  return endedEntry(JSON.parse(ended ?? '') as EventRow)
+}
+
 /** A value that an index can be searched for, whatever the planner thinks of joining. */
 const CLOCK_US = '(SELECT us FROM clock)'
 /** In the words of the index that is meant for this question; always true. */
@@ -99,7 +129,8 @@ function liveQuery(query: EntryQuery, where: Where): string {
   const after = where.value(query.after ?? '-1')
   if (!isSelective(query))
     return `SELECT ${AS_LIVE} FROM ${listed(query, where, { limit, after })} AS l`
-  const source = query.overlapping === undefined ? 'tenure.live_leases' : overlapping(where, query)
+  const { overlapping: reach } = query
+  const source = reach === undefined ? 'tenure.live_leases' : overlapping(where, reach)
   addNames(where, query)
   if (query.states !== undefined) addStates(where, query.states)
   addDeadline(where, query)
@@ -191,21 +222,11 @@ function addDeadline(where: Where, { deadline }: EntryQuery): void {
   if (deadline === 'running') where.and(`live_until_us > ${CLOCK_US}`)
 }
 
-function overlapping(where: Where, { overlapping: reach }: EntryQuery): string {
-  if (reach === undefined) return 'tenure.live_leases'
-  const { resource, stem, above } = reachValues(reach)
-  const values = [where.value(resource), where.value(stem), where.value(arrayText(above))]
-  return `tenure.overlapping_v9($1::integer, ${values.join(', ')}::text[])`
-}
-
-function reachValues({ resource, extent }: Reach): {
-  readonly resource: string
-  readonly stem: string | null
-  readonly above: readonly string[]
-} {
+function overlapping(where: Where, { resource, extent }: Reach): string {
   const isSubtree = isTree(resource) && extent === 'subtree'
-  const stem = resource.replace(/\/$/, '')
-  return { resource, stem: isSubtree ? stem : null, above: ancestorsOf(resource) }
+  const stem = isSubtree ? resource.replace(/\/$/, '') : null
+  const values = [resource, stem, arrayText(ancestorsOf(resource))].map((one) => where.value(one))
+  return `tenure.overlapping_v9($1::integer, ${values.join(', ')}::text[])`
 }
 
 /**

@@ -3,14 +3,32 @@
  * or on a pool that the program already has. What a process has in flight is one call of one function, one round trip, committed
  * by itself; see postgres-functions.ts for what it does.
  *
- * The clock is the server's `clock_timestamp()`, read after everything is locked.
+ * The clock is the server's `clock_timestamp()`, read after everything is locked. At the end is what `tenure doctor` looks at.
  */
 import { closedError } from '../../core/errors.ts'
+import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
+import type { CountedRefusal } from '../../core/refusal.ts'
 import { parseNamespace } from '../../core/resource.ts'
+import { boundedCut, nextPruneClock } from '../../core/retention.ts'
+import type { SettingRow } from '../../core/settings.ts'
+import {
+  connectPostgres,
+  type LoneClient,
+  type PostgresCaller,
+  type PostgresConnection,
+  type PostgresConnectOptions,
+  type PostgresPool,
+  type PostgresRow,
+  type ReachedPool,
+  type Statement,
+} from '../../drivers/postgres-driver.ts'
+import { isTransient, stateOf } from '../../drivers/postgres-errors.ts'
+import { RepeatedFault, reportTo } from '../../runtime/diagnostics.ts'
 import type { Timer } from '../../runtime/runtime.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
+import { parsePosition, parseReached, prunedError } from '../../store-port/position.ts'
 import type {
-  Store,
+  Checkup,
   EntryQuery,
   HistoryQuery,
   LedgerEntry,
@@ -19,47 +37,22 @@ import type {
   PrunePolicy,
   RefusalQuery,
   SettingChange,
+  Store,
   StoreDescription,
   Unsubscribe,
   WakeSignal,
 } from '../../store-port/store.ts'
-import { OptimisticStore } from '../optimistic/optimistic-store.ts'
-import {
-  connectPostgres,
-  type PostgresCaller,
-  type PostgresConnection,
-  type PostgresConnectOptions,
-  type PostgresPool,
-  type PostgresRow,
-  type ReachedPool,
-  type Statement,
-  type LoneClient,
-} from '../../drivers/postgres-driver.ts'
-import { isCurrent, migrate, numberOf } from './postgres-schema.ts'
-import type { Entry } from '../../core/lease.ts'
-import type { CountedRefusal } from '../../core/refusal.ts'
-import { boundedCut, nextPruneClock } from '../../core/retention.ts'
-import type { SettingRow } from '../../core/settings.ts'
-import { RepeatedFault, reportTo } from '../../runtime/diagnostics.ts'
-import { parsePosition, parseReached, prunedError } from '../../store-port/position.ts'
-import { matchesEntry } from '../query-matching.ts'
+import type { Backend, FoundEntries, Group, GroupReply, Reply } from '../optimistic/backend.ts'
 import {
   ChannelListener,
   type ChannelEvents,
   type ListeningConnection,
 } from '../optimistic/channel-listener.ts'
-import type { Backend, FoundEntries, Group, GroupReply, Reply } from '../optimistic/backend.ts'
+import { OptimisticStore } from '../optimistic/optimistic-store.ts'
+import { listeningTo, tryWake } from '../wake-trial.ts'
 import { attemptStatement, channelOf, independentGroups, repliesOf } from './postgres-attempt.ts'
-import {
-  CLOCK_DOMAIN,
-  endedEntry,
-  keptOf,
-  recordedOf,
-  type EventRow,
-  type LiveRow,
-} from './postgres-columns.ts'
+import { CLOCK_DOMAIN, NOW_US, recordedOf, type EventRow } from './postgres-columns.ts'
 import { NAMESPACE_GONE } from './postgres-functions.ts'
-import { isTransient, stateOf } from '../../drivers/postgres-errors.ts'
 import {
   CALL_PRUNE,
   READ_PRUNE_CLOCK,
@@ -67,20 +60,21 @@ import {
   WRITE_PRUNE_CLOCK,
 } from './postgres-prune-functions.ts'
 import {
-  cursorOf,
   findStatement,
+  foundIn,
   historyStatement,
   LEDGER_END,
   LEDGER_LAST,
   stretchesOf,
 } from './postgres-reader.ts'
 import {
+  countedIn,
   countStatement,
   MAKE_ROOM,
-  countedIn,
   refusalsStatement,
   REMOVE_OLD,
 } from './postgres-refusals.ts'
+import { isCurrent, migrate, numberOf } from './postgres-schema.ts'
 
 export interface PostgresStoreOptions extends PostgresConnectOptions {
   readonly namespace?: string
@@ -203,17 +197,7 @@ export class PostgresBackend implements Backend {
 
   async find(query: EntryQuery): Promise<FoundEntries> {
     const context = { namespace: this.#number, nowUs: this.#nowUs() }
-    const rows = await this.#call(findStatement(query, context))
-    const nowUs = Number(rows[0]?.[0])
-    const found = rows.filter((row) => row[1] != null || row[2] != null)
-    const tick = { domain: this.clockDomain, us: nowUs }
-    const matching = found
-      .map(entryIn)
-      .filter((entry) => query.ids === undefined || matchesEntry(entry, query, tick))
-    const more = matching.length > query.limit
-    const last = more && query.ids === undefined ? found[query.limit - 1] : undefined
-    const next = last === undefined ? null : cursorOf(query, last)
-    return { nowUs, entries: matching.slice(0, query.limit), more, next }
+    return foundIn(await this.#call(findStatement(query, context)), query)
   }
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
@@ -305,7 +289,6 @@ export class PostgresBackend implements Backend {
   }
 
   async subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
-    this.#refuseIfClosed()
     const channel = channelOf(session, this.#options.namespace)
     return this.#listener.listen(channel, (payload) => {
       listener({ leaseIds: payload === null ? null : [payload] })
@@ -361,7 +344,7 @@ export class PostgresBackend implements Backend {
     const nowUs = this.#nowUs()
     await this.#call({
       text: `UPDATE tenure.namespaces SET watched_until_us = $2::bigint
-          + coalesce($3::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+          + coalesce($3::bigint, ${NOW_US})
         WHERE number = $1::integer`,
       values: [
         String(this.#number),
@@ -381,7 +364,7 @@ export class PostgresBackend implements Backend {
   }
 
   async #retrying<Result>(call: () => Promise<Result>): Promise<Result> {
-    this.#refuseIfClosed()
+    if (this.#closed) throw closedError()
     for (let tries = 1; ; tries += 1) {
       try {
         return await call()
@@ -398,16 +381,6 @@ export class PostgresBackend implements Backend {
     const { caller, namespace } = this.#options
     this.#number = await caller.during((connection) => numberOf(connection, namespace))
   }
-
-  #refuseIfClosed(): void {
-    if (this.#closed) throw closedError()
-  }
-}
-
-/** The entry in a row of an answer to `findStatement`. */
-function entryIn([, , , live, ended]: PostgresRow): Entry {
-  if (live != null) return keptOf(JSON.parse(live) as LiveRow).entry
-  return endedEntry(JSON.parse(ended ?? '') as EventRow)
 }
 
 const listeners = new WeakMap<PostgresPool, ChannelListener>()
@@ -475,4 +448,91 @@ class NotifiedConnection implements ListeningConnection {
   async #ask(text: string): Promise<void> {
     if (this.#client !== null) await this.#caller.ask(this.#client, text)
   }
+}
+
+/** What a role needs, as in docs/stores/postgres.md. */
+const LACKING = `SELECT privilege || ' on ' || name
+  FROM unnest('{namespaces,realms,live_leases,ledger,requests,config}'::text[]) AS named,
+    unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS privilege, concat('tenure.', named) AS name
+  WHERE NOT has_table_privilege(name, privilege) AND (named, privilege) <> ('namespaces', 'DELETE')`
+
+/**
+ * What `tenure doctor` looks at beyond opening the store. What is written to find out whether it can be is rolled back.
+ */
+export async function openPostgresCheckup(options: PostgresStoreOptions): Promise<Checkup> {
+  const namespace = parseNamespace(options.namespace ?? 'default')
+  const { caller, end } = await connectPostgres(options)
+  return {
+    looks: [
+      { name: 'writing', look: () => tryToWrite(caller, namespace) },
+      { name: 'schema', look: () => tellVersion(caller) },
+      { name: 'wake-ups', look: () => tryToWake(caller) },
+      { name: 'last commit', look: () => tellBehind(caller, namespace) },
+      { name: 'pruning', look: () => tryToPrune(caller, namespace) },
+    ],
+    acceptClock: () => acceptClock(caller, namespace),
+    close: end,
+  }
+}
+
+async function tryToWrite(caller: PostgresCaller, namespace: string): Promise<string> {
+  const missing = await caller.during(async (connection) => {
+    await connection.run('BEGIN')
+    const text = 'UPDATE tenure.namespaces SET watched_until_us = watched_until_us WHERE name = $1'
+    await connection.run(text, [namespace])
+    await connection.run('ROLLBACK')
+    return connection.run(LACKING)
+  })
+  if (missing.length > 0) throw new Error(`the role lacks ${missing.flat().join(', ')}`)
+  return 'a transaction can be begun and written to, and the role may write every table'
+}
+
+async function tellVersion(caller: PostgresCaller): Promise<string> {
+  const text = 'SELECT max(version) FROM tenure.migrations'
+  const [row] = await caller.call({ text, values: [], writes: false })
+  return `version ${row?.[0]}`
+}
+
+/** How far the clock is behind the last commit of any realm, in milliseconds. */
+async function tellBehind(caller: PostgresCaller, namespace: string): Promise<string> {
+  const text = `SELECT coalesce(max(r.last_us), 0) - ${NOW_US} FROM tenure.realms AS r
+    JOIN tenure.namespaces AS n ON n.number = r.namespace WHERE n.name = $1`
+  const [row] = await caller.call({ text, values: [namespace], writes: false })
+  const behindUs = Number(row?.[0] ?? 0)
+  if (behindUs <= STORE_CLOCK_BEHIND_US_MAX) return 'the clock is not behind the last commit'
+  throw new Error(
+    `the clock is ${Math.ceil(behindUs / 1_000)} ms behind the last commit: commands there fail until it has caught up, or tenure doctor --accept-clock says that it is right`,
+  )
+}
+
+/** Fences and wall times stay what they are, and never go back. */
+async function acceptClock(caller: PostgresCaller, namespace: string): Promise<string> {
+  const text = `WITH accepted AS (UPDATE tenure.realms SET last_us = ${NOW_US}
+      WHERE last_us > ${NOW_US}
+        AND namespace = (SELECT number FROM tenure.namespaces WHERE name = $1) RETURNING 1)
+    SELECT count(*) FROM accepted`
+  const [row] = await caller.call({ text, values: [namespace], writes: true })
+  return `${row?.[0]} realms had commits later than the clock, and go on by it`
+}
+
+/** As a waiting session listens, and as a commit sends: over two connections. */
+function tryToWake(caller: PostgresCaller): Promise<string> {
+  const channel = `tenure_doctor_${systemRuntime.uuid().replaceAll('-', '')}`
+  return tryWake({
+    runtime: systemRuntime,
+    listen: listeningTo(channel, (events) => new NotifiedConnection(caller, events)),
+    send: () =>
+      caller.call({ text: 'SELECT pg_notify($1, $2)', values: [channel, ''], writes: false }),
+  })
+}
+
+/** Nothing ended before 1970. */
+async function tryToPrune(caller: PostgresCaller, namespace: string): Promise<string> {
+  await caller.during(async (connection) => {
+    await connection.run('BEGIN')
+    const text = `SELECT tenure.prune_v9(number, 0, 0, 1, '') FROM tenure.namespaces WHERE name = $1`
+    await connection.run(text, [namespace])
+    await connection.run('ROLLBACK')
+  })
+  return 'what has ended can be pruned'
 }

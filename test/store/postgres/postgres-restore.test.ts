@@ -7,8 +7,10 @@ import { openApi } from '../../../src/open.ts'
 import { systemRuntime } from '../../../src/runtime/system-runtime.ts'
 import type { LeaseApi } from '../../../src/service/lease-api.ts'
 import { LeaseService } from '../../../src/service/lease-service.ts'
-import { openPostgresCheckup } from '../../../src/store/postgres/postgres-checkup.ts'
-import { openPostgresStore } from '../../../src/store/postgres/postgres-store.ts'
+import {
+  openPostgresCheckup,
+  openPostgresStore,
+} from '../../../src/store/postgres/postgres-store.ts'
 import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
 import { ownLease } from '../own-lease.ts'
 
