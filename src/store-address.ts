@@ -259,22 +259,16 @@ function sqliteAddress(file: string, settled: Settled, runtime: Runtime | null):
 }
 
 function serverAddress(kind: 'postgres' | 'redis', url: string, settled: Settled): Address {
-  const open = async (): Promise<Store> => {
+  const load = async () => {
     if (kind === 'postgres') {
-      const { openPostgresStore } = await import('./store/postgres/postgres-store.ts')
-      return openPostgresStore({ ...settled, url })
+      const postgres = await import('./store/postgres/postgres-store.ts')
+      return { open: postgres.openPostgresStore, check: postgres.openPostgresCheckup }
     }
-    const { openRedisStore } = await import('./store/redis/redis-store.ts')
-    return openRedisStore({ ...settled, url })
+    const redis = await import('./store/redis/redis-store.ts')
+    return { open: redis.openRedisStore, check: redis.openRedisCheckup }
   }
-  const openCheckup = async (): Promise<Checkup> => {
-    if (kind === 'postgres') {
-      const { openPostgresCheckup } = await import('./store/postgres/postgres-store.ts')
-      return openPostgresCheckup({ ...settled, url })
-    }
-    const { openRedisCheckup } = await import('./store/redis/redis-checkup.ts')
-    return openRedisCheckup({ ...settled, url })
-  }
+  const open = async (): Promise<Store> => (await load()).open({ ...settled, url })
+  const openCheckup = async (): Promise<Checkup> => (await load()).check({ ...settled, url })
   const key = keyOf(kind, url, settled)
   return { key, open, openToLook: null, openCheckup, identity: () => null }
 }

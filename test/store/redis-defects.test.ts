@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
-import { openRedisCheckup } from '../../src/store/redis/redis-checkup.ts'
+import { openRedisCheckup } from '../../src/store/redis/redis-store.ts'
 import { direct, server, ShiftedClock, Subject, WORK } from './redis-subject.ts'
 
 const DAY_MS = 86_400_000

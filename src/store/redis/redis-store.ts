@@ -3,51 +3,54 @@
  * `rediss://`, one server, one behind Sentinel (pass a client), or a Cluster. `RedisBackend` is what a store that decides before
  * it asks needs of a server. A group of attempts is one call of one script, whose time is the server's own.
  */
+import { invalid, isLeaseError } from '../../core/errors.ts'
+import { REFUSALS_MAX, STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
+import type { ReadSet } from '../../core/realm.ts'
+import type { RecordBody } from '../../core/record.ts'
+import { compareRefusals, refusalOf, refusalRow, type CountedRefusal } from '../../core/refusal.ts'
 import { parseNamespace, type Resource } from '../../core/resource.ts'
-import { report } from '../../runtime/diagnostics.ts'
-import { systemRuntime } from '../../runtime/system-runtime.ts'
-import type {
-  Store,
-  StoreDescription,
-  SettingChange,
-  Unsubscribe,
-  WakeSignal,
-  RefusalQuery,
-} from '../../store-port/store.ts'
-import type { Backend, Attempt, Group, GroupReply, Reply } from '../optimistic/backend.ts'
-import { OptimisticStore } from '../optimistic/optimistic-store.ts'
+import type { SettingRow } from '../../core/settings.ts'
 import {
   connectRedis,
   type ReachedRedis,
   type RedisConnectOptions,
 } from '../../drivers/redis-connect.ts'
 import { pairsOf, type RedisCalls, type RedisDriver } from '../../drivers/redis-driver.ts'
-import { RedisNamespace } from './redis-namespace.ts'
-import { invalid, isLeaseError } from '../../core/errors.ts'
-import type { ReadSet } from '../../core/realm.ts'
-import type { SettingRow } from '../../core/settings.ts'
+import { withoutCommand } from '../../drivers/redis-errors.ts'
+import { report } from '../../runtime/diagnostics.ts'
+import { systemRuntime } from '../../runtime/system-runtime.ts'
+import type {
+  Checkup,
+  RefusalQuery,
+  SettingChange,
+  Store,
+  StoreDescription,
+  Unsubscribe,
+  WakeSignal,
+} from '../../store-port/store.ts'
+import type { Attempt, Backend, Group, GroupReply, Reply } from '../optimistic/backend.ts'
 import {
   ChannelListener,
   type ChannelEvents,
   type ListeningConnection,
 } from '../optimistic/channel-listener.ts'
+import { OptimisticStore } from '../optimistic/optimistic-store.ts'
+import { matchesEvent, refusalsFor } from '../query-matching.ts'
+import { listeningTo, tryWake } from '../wake-trial.ts'
 import { groupArgument, groupReplyOf, settingField, settingRows } from './redis-attempt.ts'
 import { COMMIT_SCRIPT, VIEW_SCRIPT } from './redis-commit-script.ts'
-import { LEDGER_SESSION } from './redis-layout.ts'
+import { KEY_PREFIX, LEDGER_SESSION } from './redis-layout.ts'
+import { RedisNamespace } from './redis-namespace.ts'
 import { pruneNamespace } from './redis-pruner.ts'
 import { RedisReader } from './redis-reader.ts'
 import { CLOCK_DOMAIN } from './redis-records.ts'
 import {
+  ACCEPT_CLOCK_SCRIPT,
   CONFIGURE_SCRIPT,
   COPY_SETTINGS_SCRIPT,
   COUNT_REFUSALS_SCRIPT,
   REFUSALS_SCRIPT,
 } from './redis-scripts.ts'
-import { withoutCommand } from '../../drivers/redis-errors.ts'
-import { REFUSALS_MAX } from '../../core/limits.ts'
-import type { RecordBody } from '../../core/record.ts'
-import { compareRefusals, refusalOf, refusalRow, type CountedRefusal } from '../../core/refusal.ts'
-import { matchesEvent, refusalsFor } from '../query-matching.ts'
 
 export interface RedisStoreOptions extends RedisConnectOptions {
   readonly namespace?: string
@@ -114,10 +117,10 @@ async function durabilityOf(calls: RedisCalls): Promise<string> {
 }
 
 /** A server that removes keys when its memory is short forgets leases. */
-export const EVICTS_NOTHING = 'noeviction'
+const EVICTS_NOTHING = 'noeviction'
 
 /** The server's `maxmemory-policy`; null if the server, or the user's rights, do not tell. */
-export async function evictionOf(calls: RedisCalls): Promise<string | null> {
+async function evictionOf(calls: RedisCalls): Promise<string | null> {
   try {
     const info = String(await calls.send(['INFO', 'memory'], 'reads'))
     return /^maxmemory_policy:(\S+)/m.exec(info)?.[1] ?? null
@@ -439,4 +442,97 @@ function refusalIn(key = '', row = ''): CountedRefusal {
   const detail = JSON.parse(rest.join(' ')) as RecordBody
   const last = { lastAtMs: Number(lastAtMs), leaseId, detail }
   return refusalOf({ resource, holder, reason, count: Number(count), ...last })
+}
+
+const TRIAL_MS = 10_000
+
+/**
+ * What `tenure doctor` looks at beyond opening the store. The key that is written to find out whether it can be is removed,
+ * and would end by itself.
+ */
+export async function openRedisCheckup(options: RedisStoreOptions): Promise<Checkup> {
+  const { namespace = 'default', buckets } = options
+  const { calls, close } = await connectRedis(options)
+  const how = { namespace, buckets, runtime: systemRuntime }
+  return {
+    acceptClock: async () => acceptClock(await RedisNamespace.open(calls, how)),
+    looks: [
+      {
+        name: 'last commit',
+        look: async () => tellBehind(calls, await RedisNamespace.open(calls, how)),
+      },
+      { name: 'writing', look: () => tryToWrite(calls, namespace) },
+      { name: 'eviction', look: () => tellEviction(calls) },
+      { name: 'wake-ups', look: () => tryToWake(calls, namespace) },
+      { name: 'pruning', look: () => tryToPrune(calls, namespace) },
+    ],
+    close: async () => close(),
+  }
+}
+
+async function acceptClock(namespace: RedisNamespace): Promise<string> {
+  const spans = await Promise.all(
+    namespace.buckets.map((bucket) => {
+      return namespace.run(ACCEPT_CLOCK_SCRIPT, [''], { bucket, effect: 'writes' })
+    }),
+  )
+  const behindMs = Math.max(...spans.map(Number))
+  if (behindMs === 0) return 'the clock is not behind the last commit: nothing was changed'
+  return `the clock was ${behindMs} ms behind the last commit, and is believed from now on; leases that were granted meanwhile stay until their deadlines`
+}
+
+async function tellBehind(calls: RedisCalls, namespace: RedisNamespace): Promise<string> {
+  const states = await Promise.all(namespace.buckets.map((bucket) => namespace.stateOf(bucket)))
+  const [seconds, rest] = (await calls.send(['TIME'], 'reads')) as readonly string[]
+  const nowUs = Number(seconds) * 1_000_000 + Number(rest)
+  const behindUs = Math.max(...states.map(({ high }) => Number(high))) - nowUs
+  if (behindUs <= STORE_CLOCK_BEHIND_US_MAX) return 'the clock is not behind the last commit'
+  throw new Error(
+    `the clock is ${Math.ceil(behindUs / 1_000)} ms behind the last commit: commands fail until it has caught up, or tenure doctor --accept-clock says that it is right`,
+  )
+}
+
+async function tryToWrite(calls: RedisCalls, namespace: string): Promise<string> {
+  const key = `${KEY_PREFIX}:{${namespace}}:doctor-${systemRuntime.uuid()}`
+  await calls.send(['SET', key, '1', 'PX', String(TRIAL_MS)], 'writes')
+  await calls.send(['DEL', key], 'writes')
+  return 'a key can be written and removed'
+}
+
+async function tellEviction(calls: RedisCalls): Promise<string> {
+  const policy = await evictionOf(calls)
+  if (policy === null) return 'unknown: the server does not tell'
+  if (policy === EVICTS_NOTHING) return `maxmemory-policy is ${policy}`
+  throw new Error(
+    `maxmemory-policy must be ${EVICTS_NOTHING}, got ${policy}: a server that evicts keys forgets leases`,
+  )
+}
+
+/** As a waiting session listens, and as the script of a commit sends. */
+function tryToWake(calls: RedisCalls, namespace: string): Promise<string> {
+  const channel = `${KEY_PREFIX}:{${namespace}}:w:doctor-${systemRuntime.uuid()}`
+  return tryWake({
+    runtime: systemRuntime,
+    listen: listeningTo(channel, (events) => new SubscribedConnection(calls.driver, events)),
+    send: () => calls.send(['PUBLISH', channel, 'doctor'], 'writes'),
+  })
+}
+
+/** What pruning needs besides what every command does; on a key that does not exist none of it changes anything. */
+const PRUNING: readonly (readonly [command: string, ...args: string[]])[] = [
+  ['XRANGE', '-', '+'],
+  ['XDEL', '1-1'],
+  ['HDEL', 'none'],
+  ['ZREM', 'none'],
+  ['HSCAN', '0'],
+]
+
+async function tryToPrune(calls: RedisCalls, namespace: string): Promise<string> {
+  const key = `${KEY_PREFIX}:{${namespace}}:doctor-${systemRuntime.uuid()}`
+  for (const [command, ...args] of PRUNING) {
+    await calls.send([command, key, ...args], 'writes').catch((error: unknown) => {
+      throw new Error(`${command} is refused, so the store grows without bound`, { cause: error })
+    })
+  }
+  return 'what has ended can be pruned'
 }
