@@ -165,12 +165,12 @@ export function parseNote(reason: unknown, metadata: unknown): Note {
     reason: reason === undefined || reason === null ? null : requireText('reason', reason),
     metadata: metadata === undefined || metadata === null ? null : parseMetadata(metadata),
   }
-  checkNote(note.reason, note.metadata)
+  checkNote(note)
   return note
 }
 
 /** Refuses a reason and metadata that are too long together. */
-export function checkNote(reason: string | null, metadata: Metadata | null): void {
+export function checkNote({ reason = null, metadata = null }: Partial<Note>): void {
   const bytes =
     utf8Length(reason ?? '') + (metadata === null ? 0 : utf8Length(JSON.stringify(metadata)))
   if (bytes <= NOTE_BYTES_MAX) return

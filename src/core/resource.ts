@@ -77,6 +77,24 @@ export function isTree(resource: Resource): boolean {
   return resource.startsWith(FILE_PREFIX)
 }
 
+/** Refuses a request that no lease can answer: a counted resource is always shared, and only trees have subtrees. */
+export function checkSharing(asked: {
+  readonly resource: Resource
+  readonly mode?: Mode
+  readonly extent?: Extent
+  readonly slots?: number
+}): void {
+  if (asked.slots !== undefined && asked.mode === 'exclusive') {
+    throw invalid('slots', 'must not be given for an exclusive lease', asked.slots)
+  }
+  checkExtent(asked.resource, asked.extent)
+}
+
+export function checkExtent(resource: Resource, extent: Extent = 'exact'): void {
+  if (extent === 'exact' || isTree(resource)) return
+  throw invalid('extent', 'must be exact for a kind that is not a tree', extent)
+}
+
 /** The realm of a resource: the whole kind for tree kinds, the resource itself for flat ones. */
 export function realmOf(resource: Resource): string {
   return isTree(resource) ? `${kindOf(resource)}:` : resource

@@ -24,16 +24,24 @@ import {
   UNDER_MAX,
   WAIT_MS_MAX,
 } from '../core/limits.ts'
-import { isTree, overlap, type Extent, type Mode, type Resource } from '../core/resource.ts'
+import {
+  checkExtent,
+  checkSharing,
+  overlap,
+  type Extent,
+  type Mode,
+  type Resource,
+} from '../core/resource.ts'
 import {
   parseSettingKey,
   SETTING_SCOPES,
   SETTING_TABLE,
   type SettingKey,
 } from '../core/settings.ts'
-import { EXTENT, HOLDER_NAME, request, SESSION_NAME } from './questions.ts'
+import { EXTENT, HOLDER_NAME, SESSION_NAME } from './questions.ts'
 import {
   BUDGET,
+  checked,
   choice,
   FLAG,
   integer,
@@ -44,6 +52,7 @@ import {
   object,
   OPAQUE,
   optional,
+  request,
   required,
   RESOURCE,
   reworded,
@@ -243,10 +252,13 @@ const CLAIMED = {
   ),
 }
 
-const NOTE = object({
-  reason: required(nullable(WORDS), 'The last `reason` of the lease; null: none'),
-  metadata: required(nullable(METADATA), 'Its last `metadata`; null: none'),
-})
+const NOTE = checked(
+  object({
+    reason: required(nullable(WORDS), 'The last `reason` of the lease; null: none'),
+    metadata: required(nullable(METADATA), 'Its last `metadata`; null: none'),
+  }),
+  checkNote,
+)
 
 const RELEASE_REASON = optional(
   choice(
@@ -279,10 +291,7 @@ export const CHANGES = {
     {
       role: 'holder',
       says: 'Acquires a lease, or files a ticket for it where the request may wait',
-      check: (asked) => {
-        checkNote(asked.reason ?? null, asked.metadata ?? null)
-        checkSharing(asked)
-      },
+      checks: [checkNote, checkSharing],
     },
     { ...ACQUIRE_ONE, ...ACQUIRE_COMMON },
   ),
@@ -297,10 +306,7 @@ export const CHANGES = {
     {
       role: 'holder',
       says: 'Acquires several resources at once or none of them, or files a ticket for each',
-      check: (asked) => {
-        checkNote(asked.reason ?? null, asked.metadata ?? null)
-        checkMembers(asked.members)
-      },
+      checks: [checkNote, ({ members }) => checkMembers(members)],
     },
     {
       group: required(
@@ -370,7 +376,6 @@ export const CHANGES = {
     {
       role: 'holder',
       says: 'Ends a lease before its time',
-      check: ({ note }) => checkNote(note?.reason ?? null, note?.metadata ?? null),
     },
     { ...PLACE, ...RELEASER, note: LAST_NOTE, requestId: REQUEST_ID },
   ),
@@ -378,9 +383,6 @@ export const CHANGES = {
     {
       role: 'holder',
       says: 'Ends several leases of one holder in one commit, and tells of each what became of it',
-      check: ({ members }) => {
-        for (const { note } of members) checkNote(note?.reason ?? null, note?.metadata ?? null)
-      },
     },
     {
       ...RELEASER,
@@ -408,7 +410,7 @@ export const CHANGES = {
     {
       role: 'operator',
       says: 'Ends a lease at once, or asks its holder to finish within a grace',
-      check: ({ reason }) => checkNote(reason ?? null, null),
+      checks: [checkNote],
     },
     {
       ...PLACE,
@@ -455,7 +457,7 @@ export const CHANGES = {
     {
       role: 'holder',
       says: 'Replaces the reason and metadata of a lease; what is left out is gone',
-      check: ({ reason, metadata }) => checkNote(reason ?? null, metadata ?? null),
+      checks: [checkNote],
     },
     { ...OWN_LEASE, reason: REASON, metadata: METADATA_FIELD, requestId: REQUEST_ID },
   ),
@@ -463,7 +465,7 @@ export const CHANGES = {
     {
       role: 'holder',
       says: 'Records that `by` wrote to what the lease of another holder covers',
-      check: ({ reason }) => checkNote(reason ?? null, null),
+      checks: [checkNote],
     },
     {
       ...PLACE,
@@ -480,9 +482,11 @@ export const CHANGES = {
     {
       role: 'holder',
       says: 'Ends a lease and gives it to another holder in the same commit',
-      check: ({ to, holder }) => {
-        if (to === holder) throw invalid('to', 'must be another than the holder', to)
-      },
+      checks: [
+        ({ to, holder }) => {
+          if (to === holder) throw invalid('to', 'must be another than the holder', to)
+        },
+      ],
     },
     {
       ...OWN_LEASE,
@@ -504,10 +508,12 @@ export const CHANGES = {
     {
       role: 'holder',
       says: 'Makes a lease inside one that `by` holds, with less of everything',
-      check: (asked) => {
-        checkNote(asked.reason ?? null, null)
-        if (asked.resource !== undefined) checkExtent(asked.resource, asked.extent)
-      },
+      checks: [
+        checkNote,
+        ({ resource, extent }) => {
+          if (resource !== undefined) checkExtent(resource, extent)
+        },
+      ],
     },
     {
       id: MEMBER.id,
@@ -546,11 +552,13 @@ export const CHANGES = {
     {
       role: 'holder',
       says: 'Uses up some of a lease’s budget, in all dimensions or in none',
-      check: ({ amounts }) => {
-        if (DIMENSIONS.some((dimension) => (amounts[dimension] ?? 0) > 0)) return
-        const expectation = 'must name something to spend (budgetLeft tells what is left)'
-        throw invalid('amounts', expectation, amounts)
-      },
+      checks: [
+        ({ amounts }) => {
+          if (DIMENSIONS.some((dimension) => (amounts[dimension] ?? 0) > 0)) return
+          const expectation = 'must name something to spend (budgetLeft tells what is left)'
+          throw invalid('amounts', expectation, amounts)
+        },
+      ],
     },
     {
       ...OWN_LEASE,
@@ -562,11 +570,13 @@ export const CHANGES = {
     {
       role: 'holder',
       says: 'Uses up the next epochs of the workflow that the lease is of',
-      check: ({ from, count = 1, reason }) => {
-        checkNote(reason ?? null, null)
-        const max = Number.MAX_SAFE_INTEGER - count
-        if (from > max) throw invalid('from', `must be an integer 0..${max}`, from)
-      },
+      checks: [
+        checkNote,
+        ({ from, count = 1 }) => {
+          const max = Number.MAX_SAFE_INTEGER - count
+          if (from > max) throw invalid('from', `must be an integer 0..${max}`, from)
+        },
+      ],
     },
     {
       ...OWN_LEASE,
@@ -585,7 +595,7 @@ export const CHANGES = {
     {
       role: 'operator',
       says: 'Ends every live lease and ticket of a holder as `revoked`, and tells how many leases',
-      check: ({ reason }) => checkNote(reason ?? null, null),
+      checks: [checkNote],
     },
     {
       holder: reworded(HOLDER, 'Whose leases and tickets are ended'),
@@ -656,24 +666,6 @@ export const CHANGES = {
     },
   ),
 } as const
-
-/** A counted resource is always shared; only trees have subtrees. */
-function checkSharing(asked: {
-  readonly resource: Resource
-  readonly mode?: Mode
-  readonly extent?: Extent
-  readonly slots?: number
-}): void {
-  if (asked.slots !== undefined && asked.mode === 'exclusive') {
-    throw invalid('slots', 'must not be given for an exclusive lease', asked.slots)
-  }
-  checkExtent(asked.resource, asked.extent)
-}
-
-function checkExtent(resource: Resource, extent: Extent = 'exact'): void {
-  if (extent === 'exact' || isTree(resource)) return
-  throw invalid('extent', 'must be exact for a kind that is not a tree', extent)
-}
 
 interface Member {
   readonly resource: Resource

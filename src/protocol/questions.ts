@@ -18,46 +18,15 @@ import {
   integer,
   list,
   nullable,
-  object,
   OPAQUE,
   optional,
+  request,
   required,
   RESOURCE,
   text,
   UUID,
-  type Fields,
-  type ObjectOf,
   type Shape,
-  type ValueOf,
 } from './shape.ts'
-
-/** Who may send a request: one who looks, one who acts on what its own holders hold, one who may everything. */
-export type Role = 'reader' | 'holder' | 'operator'
-
-/** One request of `LeaseApi`. */
-export interface RequestDescription<Described extends Fields> {
-  readonly role: Role
-  /** What it does, in one sentence without the full stop. */
-  readonly says: string
-  readonly fields: Described
-  /** Rules about several fields at once. */
-  readonly check?: (request: never) => void
-  /** Reads a request as the library's own faces send it. */
-  readonly shape: Shape<ObjectOf<Described>>
-}
-
-type Facts<Described extends Fields> = Pick<RequestDescription<Described>, 'role' | 'says'> & {
-  readonly check?: (request: ObjectOf<Described>) => void
-}
-
-export function request<const Described extends Fields>(
-  facts: Facts<Described>,
-  fields: Described,
-): RequestDescription<Described> {
-  const { role, says, check } = facts
-  const shape = object(fields)
-  return { role, says, fields, shape, ...(check === undefined ? {} : { check }) }
-}
 
 export const HOLDER_NAME: Shape<string> = text(HOLDER_BYTES_MAX)
 export const SESSION_NAME: Shape<string> = text(SESSION_BYTES_MAX)
@@ -197,4 +166,4 @@ export const QUESTIONS = {
 
 type QuestionName = keyof typeof QUESTIONS
 
-export type QuestionOf<Name extends QuestionName> = ValueOf<(typeof QUESTIONS)[Name]['shape']>
+export type QuestionOf<Name extends QuestionName> = ReturnType<(typeof QUESTIONS)[Name]['read']>

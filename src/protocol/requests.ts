@@ -1,15 +1,17 @@
 /** Every request of `LeaseApi` by its name, and the reader of each. */
 import { BATCH_CALLS_MAX, CHANGES } from './changes.ts'
-import { QUESTIONS, request, type RequestDescription } from './questions.ts'
+import { QUESTIONS } from './questions.ts'
 import {
   ANY_OBJECT,
   choice,
   list,
   object,
+  request,
+  requestReader,
   required,
   type Fields,
   type ObjectOf,
-  type Shape,
+  type RequestDescription,
 } from './shape.ts'
 
 const CALLS = { ...QUESTIONS, ...CHANGES }
@@ -60,33 +62,24 @@ export function isApiCall(
 export type RequestOf<Name extends RequestName> =
   (typeof REQUESTS)[Name] extends RequestDescription<infer Described> ? ObjectOf<Described> : never
 
-/** Reads a request: the value itself where it is right as it came. Refuses unknown fields. */
+/** Reads a request by its name. */
 export function readRequest<Name extends RequestName>(name: Name, value: unknown): RequestOf<Name> {
-  return read(REQUESTS[name] as Described, REQUESTS[name].shape, value) as RequestOf<Name>
+  return REQUESTS[name].read(value) as RequestOf<Name>
 }
 
-type Described = RequestDescription<Fields>
-
-function read({ check }: Described, shape: Shape<unknown>, value: unknown): unknown {
-  const asked = shape.read(value, 'request')
-  check?.(asked as never)
-  return asked
-}
-
-const httpShapes = new Map<RequestName, Shape<unknown>>()
+const httpReaders = new Map<RequestName, (value: unknown) => unknown>()
 
 /** The same in the bounds of HTTP, and without what the server fills in. */
 export function readHttpRequest<Name extends RequestName>(
   name: Name,
   value: unknown,
 ): HttpRequestOf<Name> {
-  const description = REQUESTS[name] as Described
-  let shape = httpShapes.get(name)
-  if (shape === undefined) {
-    shape = object(description.fields, 'http')
-    httpShapes.set(name, shape)
+  let read = httpReaders.get(name)
+  if (read === undefined) {
+    read = requestReader(REQUESTS[name] as RequestDescription<Fields>, 'http')
+    httpReaders.set(name, read)
   }
-  return read(description, shape, value) as HttpRequestOf<Name>
+  return read(value) as HttpRequestOf<Name>
 }
 
 /** What the server fills in may be absent. */

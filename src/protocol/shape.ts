@@ -1,6 +1,6 @@
 /**
  * The vocabulary of the descriptions: what a value may be (`Shape`), what it is called and means (`Field`), and what
- * follows from both: the TypeScript type and the reader. A reader is made once, when its shape is; reading a value that
+ * follows from both: the TypeScript type and the reader. A request (`request`) is an object of fields with a role. A reader is made once, when its shape is; reading a value that
  * is right as it came allocates nothing, and gives the very same value back.
  */
 import { DIMENSIONS, parseBudget, type Budget } from '../core/budget.ts'
@@ -383,6 +383,18 @@ export function list<Item>(of: Shape<Item>, limit: ListLimit): Shape<readonly It
 
 type Loose = Readonly<Record<string, unknown>>
 
+/** The same, for a value whose parts are bounded together. */
+export function checked<Value>(shape: Shape<Value>, check: (value: Value) => void): Shape<Value> {
+  return {
+    ...shape,
+    read: (value, name) => {
+      const read = shape.read(value, name)
+      check(read)
+      return read
+    },
+  }
+}
+
 /** An object that has these fields, and no others unless it is an answer: those may grow. */
 export function object<const Described extends Fields>(
   fields: Described,
@@ -446,6 +458,49 @@ function objectShape(fields: Fields, face: Face): Shape<unknown> {
     return copy ?? given
   }
   return { kind: 'object', type: 'object', read, schema: { type: 'object' }, fields }
+}
+
+/** Who may send a request: one who looks, one who acts on what its own holders hold, one who may everything. */
+export type Role = 'reader' | 'holder' | 'operator'
+
+/** One request of `LeaseApi`. */
+export interface RequestDescription<Described extends Fields> {
+  readonly role: Role
+  /** What it does, in one sentence without the full stop. */
+  readonly says: string
+  readonly fields: Described
+  /** Rules about several fields at once. */
+  readonly checks: Checks
+  /**
+   * Reads a request as the library's own faces send it: the value itself where it is right as it came. Refuses unknown
+   * fields.
+   */
+  readonly read: (value: unknown) => ObjectOf<Described>
+}
+
+type Checks = readonly ((request: never) => void)[]
+
+export function request<const Described extends Fields>(
+  facts: Pick<RequestDescription<Described>, 'role' | 'says'> & {
+    readonly checks?: readonly ((request: ObjectOf<Described>) => void)[]
+  },
+  fields: Described,
+): RequestDescription<Described> {
+  const { role, says, checks = [] } = facts
+  return { role, says, fields, checks, read: requestReader({ fields, checks }) }
+}
+
+/** The reader of a request, in the bounds of a face. */
+export function requestReader<const Described extends Fields>(
+  { fields, checks }: Pick<RequestDescription<Described>, 'fields' | 'checks'>,
+  face: Face = 'library',
+): (value: unknown) => ObjectOf<Described> {
+  const shape = object(fields, face)
+  return (value) => {
+    const asked = shape.read(value, 'request')
+    for (const check of checks) check(asked as never)
+    return asked
+  }
 }
 
 /** All that is said of a field: its sentence, its bounds, its default, and what else there is. */

@@ -29,7 +29,7 @@ import type { Resource } from '../core/resource.ts'
 import { parseSettingValue, refuseMeaninglessOverride } from '../core/settings.ts'
 import type { SettingRow, Settings } from '../core/settings.ts'
 import type { Now } from '../core/time.ts'
-import { readRequest, type RequestOf } from '../protocol/requests.ts'
+import { REQUESTS, type RequestOf } from '../protocol/requests.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { sessionDigest } from './session-digest.ts'
@@ -136,7 +136,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async acquire(asked: AcquireRequest): Promise<AcquireAnswer> {
-    const request = readRequest('acquire', asked)
+    const request = REQUESTS.acquire.read(asked)
     const { outcome, now } = await this.#runner.run(commands.acquireCommand(request))
     if (outcome.kind === 'queued' && mayCloseCycle(request)) {
       this.#deadlocks.lookAround([outcome.leaseId])
@@ -145,7 +145,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async acquireAll(asked: AcquireAllRequest): Promise<AcquireAllAnswer> {
-    const request = readRequest('acquireAll', asked)
+    const request = REQUESTS.acquireAll.read(asked)
     const answer = await this.#runSeveral(commands.acquireAllCommand(request))
     if (answer.kind === 'queued_all' && mayCloseCycle(request)) {
       this.#deadlocks.lookAround(answer.leaseIds)
@@ -154,7 +154,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async claimAll(asked: ClaimAllRequest): Promise<AcquireAllAnswer> {
-    const request = readRequest('claimAll', asked)
+    const request = REQUESTS.claimAll.read(asked)
     const answer = await this.#runSeveral(commands.claimAllCommand(request))
     const isImplied = request.tickets.some(
       ({ implied }) => implied !== undefined && implied.length > 0,
@@ -172,7 +172,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async claim(asked: TicketRef): Promise<ClaimAnswer> {
-    const ticket = readRequest('claim', asked)
+    const ticket = REQUESTS.claim.read(asked)
     const { outcome, now } = await this.#claim(ticket)
     if (outcome.kind === 'granted') return commands.grantedAnswer(outcome, now)
     if (outcome.kind !== 'queued' && outcome.kind !== 'waiting') return outcome
@@ -198,13 +198,13 @@ export class LeaseService implements LeaseApi {
   }
 
   async withdraw(asked: WithdrawRequest): Promise<WithdrawAnswer> {
-    const command = commands.withdrawCommand(readRequest('withdraw', asked))
+    const command = commands.withdrawCommand(REQUESTS.withdraw.read(asked))
     const { outcome } = await this.#runner.run(command)
     return outcome
   }
 
   async renew(asked: RenewRequest): Promise<RenewAnswer> {
-    const request = readRequest('renew', asked)
+    const request = REQUESTS.renew.read(asked)
     const place = knownPlace(request) ?? (await this.#locate(request))
     if (place === null) return { kind: 'not_found', leaseId: request.id }
     const { outcome, now } = await this.#runner.run(commands.renewCommand(request, place))
@@ -213,7 +213,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async release(asked: ReleaseRequest): Promise<ReleaseAnswer> {
-    const request = readRequest('release', asked)
+    const request = REQUESTS.release.read(asked)
     const place = knownPlace(request) ?? (await this.#locate(request))
     if (place === null) return { kind: 'not_found', leaseId: request.id }
     const command = commands.releaseCommand(request, place)
@@ -236,14 +236,14 @@ export class LeaseService implements LeaseApi {
   }
 
   async releaseAll(asked: ReleaseAllRequest): Promise<readonly ReleaseAnswer[]> {
-    const command = commands.releaseAllCommand(readRequest('releaseAll', asked))
+    const command = commands.releaseAllCommand(REQUESTS.releaseAll.read(asked))
     const { outcome, now } = await this.#runner.releaseAll(command)
     if (outcome.kind === 'look_further') return command.members.map(() => outcome)
     return outcome.outcomes.map((one) => commands.releaseAnswer(one, now))
   }
 
   async revoke(asked: RevokeRequest): Promise<RevokeAnswer> {
-    const request = readRequest('revoke', asked)
+    const request = REQUESTS.revoke.read(asked)
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.id }
     const { outcome } = await this.#runner.run(commands.revokeCommand(request, place))
@@ -251,14 +251,14 @@ export class LeaseService implements LeaseApi {
   }
 
   async upgrade(asked: UpgradeRequest): Promise<UpgradeAnswer> {
-    const request = readRequest('upgrade', asked)
+    const request = REQUESTS.upgrade.read(asked)
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.id }
     return this.#upgradeAnswer(commands.upgradeCommand(request, place))
   }
 
   async withdrawUpgrade(asked: HolderRequest): Promise<UpgradeAnswer> {
-    const request = readRequest('withdrawUpgrade', asked)
+    const request = REQUESTS.withdrawUpgrade.read(asked)
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.id }
     return this.#upgradeAnswer(commands.withdrawUpgradeCommand(request, place))
@@ -273,7 +273,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async downgrade(asked: HolderRequest): Promise<DowngradeAnswer> {
-    const request = readRequest('downgrade', asked)
+    const request = REQUESTS.downgrade.read(asked)
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.id }
     const { outcome, now } = await this.#runner.run(commands.downgradeCommand(request, place))
@@ -282,7 +282,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async update(asked: UpdateRequest): Promise<UpdateAnswer> {
-    const request = readRequest('update', asked)
+    const request = REQUESTS.update.read(asked)
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.id }
     const { outcome, now } = await this.#runner.run(commands.updateCommand(request, place))
@@ -291,7 +291,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async trespass(asked: TrespassRequest): Promise<TrespassAnswer> {
-    const request = readRequest('trespass', asked)
+    const request = REQUESTS.trespass.read(asked)
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.id }
     const { outcome, now } = await this.#runner.run(commands.trespassCommand(request, place))
@@ -300,7 +300,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async transfer(asked: TransferRequest): Promise<TransferAnswer> {
-    const request = readRequest('transfer', asked)
+    const request = REQUESTS.transfer.read(asked)
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.id }
     const command = commands.transferCommand(request, place)
@@ -314,7 +314,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async adopt(asked: AdoptRequest): Promise<AcquireAnswer> {
-    const request = readRequest('adopt', asked)
+    const request = REQUESTS.adopt.read(asked)
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.id }
     const { outcome, now } = await this.#runner.run(commands.adoptCommand(request, place))
@@ -322,7 +322,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async derive(asked: DeriveRequest): Promise<AcquireAnswer> {
-    const request = readRequest('derive', asked)
+    const request = REQUESTS.derive.read(asked)
     const place = await this.#locate(request.parent)
     if (place === null) return { kind: 'not_found', leaseId: request.parent.id }
     const command = commands.deriveCommand(request, place)
@@ -331,7 +331,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async spend(asked: SpendRequest): Promise<SpendAnswer> {
-    const request = readRequest('spend', asked)
+    const request = REQUESTS.spend.read(asked)
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.id }
     const command = commands.spendCommand(request, place)
@@ -354,7 +354,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async advance(asked: AdvanceRequest): Promise<AdvanceAnswer> {
-    const request = readRequest('advance', asked)
+    const request = REQUESTS.advance.read(asked)
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.id }
     const command = commands.advanceCommand(request, place)
@@ -366,7 +366,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async revokeAll(asked: RevokeAllRequest): Promise<number> {
-    const { holder, ...why } = readRequest('revokeAll', asked)
+    const { holder, ...why } = REQUESTS.revokeAll.read(asked)
     const states: readonly EntryState[] = ['active', 'pending']
     const query = { holder, states, limit: LIST_LIMIT_MAX }
     const tried = new Set<LeaseId>()
@@ -385,15 +385,15 @@ export class LeaseService implements LeaseApi {
   }
 
   async get(request: RequestOf<'get'>): Promise<LeaseInfo | null> {
-    return this.#questions.get(readRequest('get', request))
+    return this.#questions.get(REQUESTS.get.read(request))
   }
 
   async list(filter: ListFilter): Promise<LeaseList> {
-    return this.#questions.list(readRequest('list', filter))
+    return this.#questions.list(REQUESTS.list.read(filter))
   }
 
   async inspect(request: InspectRequest): Promise<Inspection> {
-    const { resource, extent = 'exact' } = readRequest('inspect', request)
+    const { resource, extent = 'exact' } = REQUESTS.inspect.read(request)
     const query = { overlapping: { resource, extent }, limit: LIST_LIMIT_MAX } as const
     const { entries, now } = await this.#store.find(query)
     const cycles = await this.#cyclesOf(entries.filter((entry) => isWaiting(entry, now)))
@@ -410,7 +410,7 @@ export class LeaseService implements LeaseApi {
 
   /** What this process has refused and not counted yet is counted first. */
   async history(filter: HistoryFilter): Promise<readonly HistoryEntry[]> {
-    const asked = readRequest('history', filter)
+    const asked = REQUESTS.history.read(filter)
     if (asked.refusals !== false) await this.#refusals.count()
     return this.#questions.history(asked)
   }
@@ -418,7 +418,7 @@ export class LeaseService implements LeaseApi {
   watch(asked: WatchFilter, locals: WatchLocals = {}): AsyncIterable<LedgerEntry> {
     return watchLedger(
       { store: this.#store, runtime: this.#runtime, settle: () => this.#settle(), ...locals },
-      readRequest('watch', asked),
+      REQUESTS.watch.read(asked),
     )
   }
 
@@ -431,11 +431,11 @@ export class LeaseService implements LeaseApi {
   }
 
   async settings(request: RequestOf<'settings'>): Promise<Settings> {
-    return this.#questions.settings(readRequest('settings', request))
+    return this.#questions.settings(REQUESTS.settings.read(request))
   }
 
   async configure(change: SettingChange): Promise<void> {
-    const { key, value, ...target } = readRequest('configure', change)
+    const { key, value, ...target } = REQUESTS.configure.read(change)
     refuseMeaninglessOverride(key, target.scope)
     const text = value === null ? null : String(parseSettingValue(key, value))
     await this.#store.configure({ key, value: text, ...target })
@@ -445,7 +445,7 @@ export class LeaseService implements LeaseApi {
     request: RequestOf<'wakes'>,
     listener: (signal: WakeSignal) => void,
   ): Promise<Unsubscribe> {
-    const { session } = readRequest('wakes', request)
+    const { session } = REQUESTS.wakes.read(request)
     return this.#store.subscribe(sessionDigest(session), listener)
   }
 
