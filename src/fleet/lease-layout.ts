@@ -24,7 +24,7 @@ import type {
   WakeSignal,
   WatchFilter,
 } from '../service/lease-api.ts'
-import { listAll } from '../service/list-all.ts'
+import { listWhole } from '../service/list-all.ts'
 import {
   asLeaseError,
   type AcquireReply,
@@ -349,13 +349,10 @@ export class LeaseLayout implements FleetLayout {
     )
   }
 
-  async #list(
+  #list(
     filter: Pick<ListFilter, 'session' | 'resource' | 'holder'>,
   ): Promise<readonly LeaseInfo[]> {
-    const pages = listAll(this.#bound, { ...filter, state: 'active' })
-    const leases: LeaseInfo[] = []
-    for await (const page of pages) leases.push(...page)
-    return leases
+    return listWhole(this.#bound, { ...filter, state: 'active' })
   }
 
   /**

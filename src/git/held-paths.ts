@@ -11,7 +11,7 @@ import type { LeaseInfo } from '../core/lease.ts'
 import { nameOf, parseResource, type Reach, type Resource } from '../core/resource.ts'
 import { canonicalPath, fs, ifThere } from '../runtime/file-system.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
-import { listAll } from '../service/list-all.ts'
+import { listWhole } from '../service/list-all.ts'
 import { topOf } from './repository.ts'
 import { git, lineOf, tryGit, type GitOptions } from './git-command.ts'
 
@@ -34,8 +34,7 @@ export async function heldPaths(
   api: Pick<LeaseApi, 'list'>,
   { holder, cwd, paths }: GuardedChange,
 ): Promise<readonly HeldPath[]> {
-  const live: LeaseInfo[] = []
-  for await (const page of listAll(api, { state: 'active' })) live.push(...page)
+  const live = await listWhole(api, { state: 'active' })
   if (live.every((lease) => lease.holder === holder)) return []
   const top = await topOf(cwd)
   if (top === null) return []

@@ -13,6 +13,7 @@ import { report } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import type { Questions } from '../service/lease-questions.ts'
+import { activeOf } from '../service/list-all.ts'
 import type { HookEvent, HookDecision } from './hook-event.ts'
 import {
   isHookLease,
@@ -36,7 +37,7 @@ import {
   trespassText,
   type SeenLease,
 } from './hook-words.ts'
-import { leasesOfSession, releaseLeases, renewLeases, takeLeases } from './lease-taking.ts'
+import { releaseLeases, renewLeases, takeLeases } from './lease-taking.ts'
 import { MemoryFile, sweepMemories } from './memory-file.ts'
 import {
   seenKey,
@@ -253,8 +254,8 @@ export class HookRun {
       ...{ agent, memory, store: store.key, nowMs: this.#nowMs },
       idleMs: settings.hook_idle_seconds * 1000,
       ttlMs: settings.hook_ttl_seconds * 1000,
-      own: await leasesOfSession(api, agent.holder),
-      parents: agent.parent === null ? [] : await leasesOfSession(api, agent.parent),
+      own: await activeOf(api, agent.holder),
+      parents: agent.parent === null ? [] : await activeOf(api, agent.parent),
     }
   }
 
@@ -491,7 +492,7 @@ export class HookRun {
       const known = held.filter(([, lease]) => lease.store === store.key)
       const leases = await Promise.all(known.map(([leaseId]) => api.get({ id: leaseId })))
       // A hook that was killed has taken leases that no memory has.
-      const forgotten = (await leasesOfSession(api, agent.holder)).filter((lease) =>
+      const forgotten = (await activeOf(api, agent.holder)).filter((lease) =>
         isHookLease(lease, agent),
       )
       const live = [...leases, ...forgotten].filter((lease) => lease?.state === 'active')

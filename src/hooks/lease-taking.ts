@@ -9,7 +9,6 @@ import { refusalError } from '../core/outcome.ts'
 import { covers } from '../core/resource.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { AcquireAllAnswer, AcquireAnswer, LeaseApi } from '../service/lease-api.ts'
-import { listAll } from '../service/list-all.ts'
 import { hookMetadata, type HookAgent, type LeasePlan, type Target } from './hook-plan.ts'
 
 export interface Taking {
@@ -132,15 +131,6 @@ export async function giveBack(
       return api.release({ id, resource, extent: 'exact', holder, session: holder })
     }),
   )
-}
-
-export async function leasesOfSession(
-  api: Pick<LeaseApi, 'list'>,
-  holder: string,
-): Promise<readonly LeaseInfo[]> {
-  const found: LeaseInfo[] = []
-  for await (const page of listAll(api, { holder, state: 'active' })) found.push(...page)
-  return found
 }
 
 /** A refusal is no failure here: the lease is gone, and the next look at it says so. */

@@ -21,7 +21,7 @@ import {
   text,
 } from '../protocol/shape.ts'
 import type { AcquireAnswer, LeaseList, ListFilter, RenewAnswer } from '../service/lease-api.ts'
-import { listAll } from '../service/list-all.ts'
+import { listWhole } from '../service/list-all.ts'
 import { askedCall, doneAnswer } from './api-calls.ts'
 import type { Call } from './call.ts'
 import { forbidden, httpError } from './problem.ts'
@@ -201,11 +201,10 @@ function pageOf(
 
 /** Every path of the repository that is under a lease, in order. */
 async function heldIn({ call, repository }: LfsRequest): Promise<readonly Held[]> {
-  const leases: LeaseInfo[] = []
   const list = async (filter: ListFilter): Promise<LeaseList> => {
     return (await askedCall(call, 'list', filter)) as LeaseList
   }
-  for await (const page of listAll({ list }, { state: 'active' })) leases.push(...page)
+  const leases = await listWhole({ list }, { state: 'active' })
   const trees = leases.filter(({ extent }) => extent === 'subtree')
   const exact = leases.flatMap((lease): readonly Held[] => {
     const path = lease.extent === 'exact' ? pathOf(repository, lease.resource) : null

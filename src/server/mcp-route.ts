@@ -11,7 +11,7 @@ import type { HostApi, LeaseHost } from '../mcp/lease-host.ts'
 import { mcpServer, type EndingConnection } from '../mcp/mcp-server.ts'
 import { reportTo } from '../runtime/diagnostics.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
-import { listAll } from '../service/list-all.ts'
+import { activeOf } from '../service/list-all.ts'
 import { askedCall, tokenNameOf } from './api-calls.ts'
 import { authorise, shownError } from './authorise.ts'
 import type { Call, Fields } from './call.ts'
@@ -133,10 +133,8 @@ function readReach(text: string): Reach {
 
 /** A lease that cannot be renewed ends by itself, and the call that is about it says so. */
 async function renewAll(api: HostApi, holder: string): Promise<void> {
-  for await (const leases of listAll(api, { holder, state: 'active' })) {
-    const taken = leases.filter(isToolLease)
-    await Promise.all(
-      taken.map(({ id, resource, extent }) => api.renew({ id, resource, extent, holder })),
-    )
-  }
+  const taken = (await activeOf(api, holder)).filter(isToolLease)
+  await Promise.all(
+    taken.map(({ id, resource, extent }) => api.renew({ id, resource, extent, holder })),
+  )
 }

@@ -19,7 +19,7 @@ import type {
   LeaseList,
   LedgerEntry,
 } from '../service/lease-api.ts'
-import { listAll } from '../service/list-all.ts'
+import { listWhole } from '../service/list-all.ts'
 import { askedCall, callApi, doneAnswer, withNow } from './api-calls.ts'
 import { shownAnswer } from './authorise.ts'
 import type { Call, Fields, Route } from './call.ts'
@@ -169,10 +169,8 @@ async function fleet(call: Call, request: Fields): Promise<object> {
   const { prefix, layout } = request as RequestOf<'fleet'>
   if (layout === 'poll') return pollFleet(call, prefix)
   const { caller, store, runtime } = call
-  const leases: LeaseInfo[] = []
-  for await (const page of listAll(store.api, { state: 'active' })) {
-    leases.push(...page.filter(({ resource }) => maySee(caller, resource)))
-  }
+  const active = await listWhole(store.api, { state: 'active' })
+  const leases = active.filter(({ resource }) => maySee(caller, resource))
   const isShown = (name: string): boolean => prefix === '*' || name.startsWith(prefix)
   const { nodes, survey } = fleetOf(leases)
   const owned = survey.owned.filter(({ sessionId }) => isShown(sessionId))

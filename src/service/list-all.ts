@@ -14,3 +14,21 @@ export async function* listAll(
     yield page.leases
   }
 }
+
+/** The same in one list, for callers that need all of it before they can begin. */
+export async function listWhole(
+  api: Pick<LeaseApi, 'list'>,
+  filter: Omit<ListFilter, 'after' | 'limit'>,
+): Promise<readonly LeaseInfo[]> {
+  const leases: LeaseInfo[] = []
+  for await (const page of listAll(api, filter)) leases.push(...page)
+  return leases
+}
+
+/** All live leases of a holder. */
+export function activeOf(
+  api: Pick<LeaseApi, 'list'>,
+  holder: string,
+): Promise<readonly LeaseInfo[]> {
+  return listWhole(api, { holder, state: 'active' })
+}
