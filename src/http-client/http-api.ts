@@ -14,9 +14,8 @@ import type {
   WatchFilter,
   WatchLocals,
 } from '../service/lease-api.ts'
-import { watchEvents } from './event-watch.ts'
+import { WakeStreams, watchEvents } from './event-streams.ts'
 import { HttpServers, toldError } from './http-servers.ts'
-import { WakeStreams } from './wake-streams.ts'
 import { readAnswer, type AnswerOf } from '../protocol/answers.ts'
 import { BATCH_CALLS_MAX } from '../protocol/changes.ts'
 import { afterTurn } from '../runtime/system-runtime.ts'

@@ -9,8 +9,9 @@ import http, { type ClientRequest, type IncomingMessage, type OutgoingHttpHeader
 import https from 'node:https'
 import { ERROR_CODES, invalid, isLeaseError, LeaseError, type ErrorCode } from '../core/errors.ts'
 import { STREAM_COMMENT_EVERY_MS } from '../protocol/http.ts'
+import { parseJson } from '../runtime/json-text.ts'
+import { backOffMs } from '../runtime/pause.ts'
 import type { Runtime } from '../runtime/runtime.ts'
-import { parseJson } from './wire/json.ts'
 
 export interface HttpServersOptions {
   /** Without credentials; at least one. */
@@ -52,8 +53,7 @@ interface RequestOptions {
 
 /** A stream on which nothing came for so long, not even a comment, has lost its server without hearing of it. */
 const SILENCE_MS = STREAM_COMMENT_EVERY_MS * 3
-const PAUSE_MS_MIN = 100
-const PAUSE_MS_MAX = 2_000
+const RETRY = { firstMs: 100, maxMs: 2_000 }
 
 /** Requests under way at one server at once; each may carry a thousand calls. */
 const CONNECTIONS_MAX = 64
@@ -143,7 +143,7 @@ export class HttpServers {
     return this.#within(sent, withinMs, async () => {
       sent.request.end(text)
       const response = await sent.answered
-      const answer = parseJson(await textOf(response))
+      const answer = parseJson(await textOf(response)) ?? null
       if (response.statusCode === 200 && answer !== null) return answer
       throw refusalOf(url, response, answer)
     })
@@ -240,11 +240,8 @@ function wordsOf(cause: unknown): string {
 }
 
 /** Before the next try, random so that clients do not come back all at once; none after no failure. */
-export function backOffMs(failures: number, { random }: Pick<Runtime, 'random'>): number {
-  if (failures === 0) return 0
-  return (
-    (Math.min(PAUSE_MS_MAX, PAUSE_MS_MIN * 2 ** Math.min(failures - 1, 10)) * (1 + random())) / 2
-  )
+export function retryMs(failures: number, { random }: Pick<Runtime, 'random'>): number {
+  return failures === 0 ? 0 : (backOffMs(failures, RETRY) * (1 + random())) / 2
 }
 
 /** Another server, or a later try, may do better. */

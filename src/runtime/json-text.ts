@@ -1,4 +1,4 @@
-/** JSON that comes from outside: from the clients of agents, and from files that a killed process may have left half written. */
+/** JSON that comes from outside: from servers, from the clients of agents, and from files that a killed process may have left half written. */
 
 /** Undefined for text that is no JSON; the caller says what it should have been. */
 export function parseJson(text: string): unknown {

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import { expect, it } from 'vitest'
-import { watchEvents } from '../../src/http-client/event-watch.ts'
+import { watchEvents } from '../../src/http-client/event-streams.ts'
 import type { HttpServers } from '../../src/http-client/http-servers.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 

@@ -1,25 +1,133 @@
 /**
- * Wake-ups of the sessions of a process, over one stream for all of them (one for each 64): thousands of waits are one
- * connection and no open request.
- *
- * A session that is added later opens the stream anew, beside the old one, which ends when the new one stands. A stream
- * that was cut is opened again, at the same server or the next one; whatever happened meanwhile is made up for by one look
- * at everything. Until then waiters look on their own.
+ * What servers tell without being asked each time, over server-sent events (the HTML standard's `text/event-stream`): the
+ * events of the ledger, and wake-ups. A stream that is cut is opened again, at the same server or the next one.
  */
-import { closedError } from '../core/errors.ts'
+import type { IncomingMessage } from 'node:http'
+import { closedError, isLeaseError, LeaseError } from '../core/errors.ts'
 import { readAnswer } from '../protocol/answers.ts'
-import { SESSION_HEADER, SESSIONS_PER_STREAM_MAX, WAKES_PATH } from '../protocol/http.ts'
-import { afterTurn } from '../runtime/system-runtime.ts'
+import {
+  EVENTS_PATH,
+  SESSION_HEADER,
+  SESSIONS_PER_STREAM_MAX,
+  WAKES_PATH,
+} from '../protocol/http.ts'
 import { RepeatedFault } from '../runtime/diagnostics.ts'
+import { parseJson } from '../runtime/json-text.ts'
+import { pause } from '../runtime/pause.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
+import { afterTurn } from '../runtime/system-runtime.ts'
 import { sessionDigest } from '../service/session-digest.ts'
-import type { Unsubscribe, WakeSignal } from '../service/lease-api.ts'
-import { readEvents } from './event-source.ts'
-import { backOffMs, type HttpServers, type OpenStream } from './http-servers.ts'
-import { parseJson } from './wire/json.ts'
+import type {
+  LedgerEntry,
+  Position,
+  Unsubscribe,
+  WakeSignal,
+  WatchFilter,
+  WatchObserver,
+} from '../service/lease-api.ts'
+import { isAway, retryMs, type HttpServers, type OpenStream } from './http-servers.ts'
+
+export interface EventWatchSources {
+  readonly servers: HttpServers
+  readonly runtime: Runtime
+  readonly signal: AbortSignal
+  readonly observer: WatchObserver | undefined
+}
+
+/**
+ * Follows the ledger. The stream is opened again after its last position, so that nothing is lost or repeated. A watch that has
+ * read once does not end when servers fail later.
+ */
+export async function* watchEvents(
+  sources: EventWatchSources,
+  filter: WatchFilter,
+): AsyncGenerator<LedgerEntry, void, undefined> {
+  const { servers, runtime, signal, observer } = sources
+  const outage = new Outage(sources)
+  let { after } = filter
+  while (!signal.aborted) {
+    const path = pathOf(filter, after)
+    const stream = await servers
+      .stream({ path, headers: {}, keepAlive: true, signal })
+      .catch((error: unknown) => outage.survive(error))
+    if (stream !== null) {
+      for await (const { id, data } of untilCut(stream)) {
+        outage.end()
+        if (data !== null) {
+          const { position, event } = readAnswer('watch', parseJson(data)) as LedgerEntry
+          yield { position, event }
+        }
+        if (signal.aborted) return
+        after = id ?? after
+        if (after !== undefined) observer?.onPosition(after)
+      }
+    }
+    const pauseMs = retryMs(outage.count, runtime)
+    if (pauseMs > 0) await pause(runtime, pauseMs, { keepAlive: true, signal })
+  }
+}
+
+/** Decides whether a stream that cannot be opened is the end of the watch. */
+class Outage {
+  readonly #sources: EventWatchSources
+  readonly #fault: RepeatedFault
+  #wasRead = false
+
+  constructor(sources: EventWatchSources) {
+    this.#sources = sources
+    this.#fault = new RepeatedFault('http-client/watch', sources.runtime)
+  }
+
+  get count(): number {
+    return this.#fault.count
+  }
+
+  /** Throws what the watch does not survive. */
+  survive(error: unknown): null {
+    const { signal, observer } = this.#sources
+    if (signal.aborted) return null
+    if (!this.#wasRead || !isLeaseError(error) || !isAway(error)) throw error
+    if (this.#fault.count === 0) observer?.onAway(error)
+    this.#fault.failed(error)
+    return null
+  }
+
+  end(): void {
+    this.#wasRead = true
+    if (this.#fault.count > 0) this.#sources.observer?.onBack()
+    this.#fault.succeeded()
+  }
+}
+
+async function* untilCut({ response }: OpenStream): AsyncGenerator<SentEvent> {
+  try {
+    yield* readEvents(response)
+  } catch (error) {
+    // A cut is no fault: the stream goes on elsewhere, and an outage is told where it cannot be opened.
+    if (!isLeaseError(error) || !isAway(error)) throw error
+  } finally {
+    response.destroy()
+  }
+}
+
+/** The filter as a query: lists are separated by commas. */
+function pathOf(filter: WatchFilter, after: Position | undefined): string {
+  const query = new URLSearchParams()
+  for (const [name, value] of Object.entries({ ...filter, after })) {
+    if (value !== undefined) query.set(name, String(value))
+  }
+  return `${EVENTS_PATH}?${query.toString()}`
+}
 
 type Listener = (signal: WakeSignal) => void
 
+/**
+ * Wake-ups of the sessions of a process, over one stream for all of them (one for each 64): thousands of waits are one
+ * connection and no open request.
+ *
+ * A session that is added later opens the stream anew, beside the old one, which ends when the new one stands. Whatever
+ * happened while a stream was cut is made up for by one look at everything. Until then waiters look on their own.
+ */
 export class WakeStreams {
   readonly #servers: HttpServers
   readonly #runtime: Runtime
@@ -164,7 +272,7 @@ class WakeStream {
 
   #tryLater(): void {
     if (this.#subscriptions.size === 0 || this.#open !== null) return
-    const pauseMs = backOffMs(this.#fault.count, this.#runtime)
+    const pauseMs = retryMs(this.#fault.count, this.#runtime)
     this.#again = this.#runtime.setTimer(pauseMs, () => this.#plan(), { keepAlive: false })
   }
 
@@ -223,4 +331,48 @@ function newSubscription(session: string): Subscription {
     onFailed = reject
   })
   return { session, listeners: new Set(), stands, hasStood: false, onStands, onFailed }
+}
+
+interface SentEvent {
+  /** Up to here everything was sent; null where the stream has no positions. */
+  readonly id: string | null
+  /** Null: only the id was sent. */
+  readonly data: string | null
+}
+
+/**
+ * Ends with the answer; throws `STORE_UNAVAILABLE` when that is cut, and only then. Nothing is read ahead of who takes the
+ * events.
+ */
+async function* readEvents(response: IncomingMessage): AsyncGenerator<SentEvent> {
+  response.setEncoding('utf8')
+  let rest = ''
+  for await (const part of partsOf(response)) {
+    const blocks = (rest + part).split('\n\n')
+    rest = blocks.pop() ?? ''
+    for (const block of blocks) {
+      const event = readBlock(block)
+      if (event.id !== null || event.data !== null) yield event
+    }
+  }
+}
+
+/** Whatever reading a connection throws is that connection's. */
+async function* partsOf(response: IncomingMessage): AsyncGenerator<string> {
+  try {
+    yield* response as AsyncIterable<string>
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    throw new LeaseError('STORE_UNAVAILABLE', `the stream was cut: ${why}`, { cause })
+  }
+}
+
+/** A server of ours writes each field on one line, and separates events by one empty line. */
+function readBlock(block: string): SentEvent {
+  const fields = new Map<string, string>()
+  for (const line of block.split('\n')) {
+    const colon = line.indexOf(': ')
+    if (colon > 0) fields.set(line.slice(0, colon), line.slice(colon + 2))
+  }
+  return { id: fields.get('id') ?? null, data: fields.get('data') ?? null }
 }
