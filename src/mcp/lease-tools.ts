@@ -1,5 +1,5 @@
 /**
- * The six tools. Each reads its arguments by `tool-shapes.ts`, asks the host, and answers with what a model can go on with: being
+ * The six tools. Each reads its arguments by `tool-ts`, asks the host, and answers with what a model can go on with: being
  * refused is an answer like any other, with who is in the way and what to do next. Nothing is remembered between calls: a
  * ticket is the id that its lease will have, and a call that names it within one claim window keeps its place.
  */
@@ -10,20 +10,119 @@ import { invalid, isLeaseError, type LeaseError } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import {
   AGENT_HOLD_MS_MAX,
+  ALL_MEMBERS_MAX,
   CLAIM_WINDOW_MS_MAX,
   LIST_LIMIT_DEFAULT,
+  NAME_BYTES_MAX,
+  TTL_MS_MAX,
+  TTL_MS_MIN,
   UNDER_MAX,
   WAIT_MS_MAX,
 } from '../core/limits.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
 import type { Reach } from '../core/resource.ts'
-import type { Shape, ValueOf } from '../protocol/shape.ts'
+import { HOLDER_NAME, HTTP_ROWS_MAX } from '../protocol/questions.ts'
+import {
+  ANY_OBJECT,
+  choice,
+  FLAG,
+  integer,
+  list,
+  object,
+  OPAQUE,
+  optional,
+  required,
+  text,
+  UUID,
+  WORDS,
+  type Shape,
+  type ValueOf,
+} from '../protocol/shape.ts'
 import { reportTo } from '../runtime/diagnostics.ts'
 import type { AcquireAllRequest } from '../service/lease-api.ts'
-import { listAll } from '../service/list-all.ts'
+import { activeOf, listWhole } from '../service/list-all.ts'
 import type { LeaseHost } from './lease-host.ts'
-import * as shapes from './tool-shapes.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
+
+/** Clients give a call up after 60 s. */
+const TOOL_WAIT_MS_MAX = 45_000
+const LISTED_DEFAULT = 50
+
+/** The reader refuses what is no such text; a model that is told so once needs no pattern. */
+function brief<Value>(shape: Shape<Value>): Shape<Value> {
+  return { ...shape, schema: { type: 'string' } }
+}
+
+const KIND_BYTES_MAX = 33
+const NAME = brief(text(NAME_BYTES_MAX + KIND_BYTES_MAX))
+const HOLDER_TEXT = brief(HOLDER_NAME)
+const NOTE = brief(WORDS)
+const ID = brief(UUID)
+const SOME = { min: 1, max: ALL_MEMBERS_MAX, expectation: `must be 1..${ALL_MEMBERS_MAX}` }
+const RESOURCES = required(list(NAME, SOME), 'Paths (`src/` means all below) or `kind:name`')
+const HOLDER = optional(HOLDER_TEXT, 'Who you are, if the client does not say')
+const TTL_MS = optional(integer(TTL_MS_MIN, TTL_MS_MAX, 'ms'), 'Lifetime without renewal')
+const LEASES = optional(list(ID, SOME), 'Ids', { default: { words: 'all of yours' } })
+
+const ACQUIRE = object({
+  resources: RESOURCES,
+  waitMs: optional(integer(0, TOOL_WAIT_MS_MAX, 'ms'), 'Stand in the queue so long'),
+  mode: optional(choice(['exclusive', 'shared']), 'Default exclusive'),
+  ttlMs: TTL_MS,
+  reason: optional(NOTE, 'Shown to blocked requests'),
+  holder: HOLDER,
+  parent: optional(HOLDER_TEXT, 'Whose leases yours may be inside'),
+})
+const WAIT = object({
+  tickets: required(list(ID, SOME), 'From lease_acquire'),
+  waitMs: optional(integer(1, TOOL_WAIT_MS_MAX, 'ms'), 'How long'),
+  holder: HOLDER,
+})
+const RENEW = object({ leases: LEASES, ttlMs: TTL_MS, holder: HOLDER })
+const RELEASE = object({
+  leases: LEASES,
+  note: optional(NOTE, 'For the next holder'),
+  holder: HOLDER,
+})
+const STATUS = object({ resources: RESOURCES, holder: HOLDER })
+const LIST = object({
+  heldBy: optional(HOLDER_TEXT, 'Only of this holder'),
+  limit: optional(integer(1, HTTP_ROWS_MAX), `How many (${LISTED_DEFAULT})`),
+  after: optional(OPAQUE, '`next` of the page before'),
+  holder: HOLDER,
+})
+
+const ROWS: Shape<readonly Readonly<Record<string, unknown>>[]> = list(ANY_OBJECT, {
+  max: Number.POSITIVE_INFINITY,
+  expectation: 'must be a list of objects',
+})
+const REFUSED = required(ROWS, 'Id, code and why')
+const NEXT = required(OPAQUE, 'What to do now')
+
+const GRANT_ANSWER = object(
+  {
+    granted: required(FLAG, 'All of them, or none'),
+    leases: optional(ROWS, 'With id, fence and expiry'),
+    blockers: optional(ROWS, 'Who, why, until when'),
+    tickets: optional(list(ID, SOME), 'For lease_wait'),
+    place: optional(integer(1, Number.MAX_SAFE_INTEGER), 'In the queue'),
+    next: NEXT,
+  },
+  'answer',
+)
+const RENEW_ANSWER = object({ renewed: required(ROWS, 'Leases'), refused: REFUSED }, 'answer')
+const RELEASE_ANSWER = object(
+  { released: required(list(ID, { ...SOME, min: 0 }), 'Ids'), refused: REFUSED },
+  'answer',
+)
+const STATUS_ANSWER = object(
+  { resources: required(ROWS, 'Free for you or not, leases, how many wait') },
+  'answer',
+)
+const LIST_ANSWER = object(
+  { leases: required(ROWS, 'Leases and tickets'), next: optional(OPAQUE, 'For `after`') },
+  'answer',
+)
 
 export type View = Readonly<Record<string, unknown>>
 
@@ -49,34 +148,34 @@ const reading = { isReading: true } as const
 
 export const LEASE_TOOLS: Readonly<Record<string, LeaseTool>> = {
   lease_acquire: {
-    ...{ ...changing, input: shapes.ACQUIRE, output: shapes.GRANT_ANSWER, run: acquire },
+    ...{ ...changing, input: ACQUIRE, output: GRANT_ANSWER, run: acquire },
     says: 'Take leases on files or other resources before you change them: all of them or none.',
   },
   lease_wait: {
-    ...{ ...changing, input: shapes.WAIT, output: shapes.GRANT_ANSWER, run: wait },
+    ...{ ...changing, input: WAIT, output: GRANT_ANSWER, run: wait },
     says: 'Go on waiting for what lease_acquire has queued; keeps your place.',
   },
   lease_renew: {
-    ...{ ...changing, input: shapes.RENEW, output: shapes.RENEW_ANSWER, run: renew },
+    ...{ ...changing, input: RENEW, output: RENEW_ANSWER, run: renew },
     says: 'Give leases their time anew.',
   },
   lease_release: {
-    ...{ ...changing, input: shapes.RELEASE, output: shapes.RELEASE_ANSWER, run: release },
+    ...{ ...changing, input: RELEASE, output: RELEASE_ANSWER, run: release },
     says: 'Give leases back, or leave a queue.',
   },
   lease_status: {
-    ...{ ...reading, input: shapes.STATUS, output: shapes.STATUS_ANSWER, run: status },
+    ...{ ...reading, input: STATUS, output: STATUS_ANSWER, run: status },
     says: 'Who holds these, why and until when.',
   },
   lease_list: {
-    ...{ ...reading, input: shapes.LIST, output: shapes.LIST_ANSWER, run: list },
+    ...{ ...reading, input: LIST, output: LIST_ANSWER, run: listLeases },
     says: 'All live leases and waiting requests.',
   },
 }
 
 async function acquire(
   host: LeaseHost,
-  asked: ValueOf<typeof shapes.ACQUIRE>,
+  asked: ValueOf<typeof ACQUIRE>,
   connection: CallerConnection,
 ): Promise<View> {
   const { mode = 'exclusive', waitMs = 0, reason = null } = asked
@@ -106,8 +205,7 @@ async function insideParent(
   members: readonly Member[],
 ): Promise<Inside | null> {
   if (holder === undefined) return null
-  const leases: LeaseInfo[] = []
-  for await (const page of listAll(api, { holder, state: 'active' })) leases.push(...page)
+  const leases = await activeOf(api, holder)
   const inside = members.flatMap((member) => {
     const { resource, extent = 'exact' } = member
     const parent = leases.find((lease) => isAloneOn(lease, { resource, extent }))
@@ -159,10 +257,10 @@ async function derive(
 /** What a ticket waits for stands in the store, so that another server can go on with it. */
 async function wait(
   host: LeaseHost,
-  asked: ValueOf<typeof shapes.WAIT>,
+  asked: ValueOf<typeof WAIT>,
   connection: CallerConnection,
 ): Promise<View> {
-  const { tickets: ids, waitMs = shapes.TOOL_WAIT_MS_MAX } = asked
+  const { tickets: ids, waitMs = TOOL_WAIT_MS_MAX } = asked
   const holder = await callerOf(host, asked)
   const tickets = await Promise.all(ids.map((id) => host.api.get({ id })))
   const named = tickets.map((ticket, index) => {
@@ -190,11 +288,9 @@ async function othersOf(
   const [first] = named
   if (first === undefined || first.group === null) return []
   const { group, holder } = first
-  const others: LeaseInfo[] = []
-  for await (const page of listAll(api, { holder, state: 'pending' })) {
-    others.push(...page.filter((one) => one.group === group))
-  }
-  return others.filter(({ id }) => !named.some((one) => one.id === id))
+  const pending = await listWhole(api, { holder, state: 'pending' })
+  const own = pending.filter((one) => one.group === group)
+  return own.filter(({ id }) => !named.some((one) => one.id === id))
 }
 
 function memberOf({ id, resource, extent, mode }: LeaseInfo): Group['members'][number] {
@@ -281,7 +377,7 @@ function refusedView(error: LeaseError): View {
   return { granted: false, blockers: blockers.map(blockerView), next: `${error.message}. ${step}` }
 }
 
-async function renew(host: LeaseHost, asked: ValueOf<typeof shapes.RENEW>): Promise<View> {
+async function renew(host: LeaseHost, asked: ValueOf<typeof RENEW>): Promise<View> {
   const holder = await callerOf(host, asked)
   const { leases = await heldIds(host, holder), ttlMs } = asked
   const longer = ttlMs === undefined ? {} : { ttlMs }
@@ -299,7 +395,7 @@ async function renew(host: LeaseHost, asked: ValueOf<typeof shapes.RENEW>): Prom
   return { renewed, refused }
 }
 
-async function release(host: LeaseHost, asked: ValueOf<typeof shapes.RELEASE>): Promise<View> {
+async function release(host: LeaseHost, asked: ValueOf<typeof RELEASE>): Promise<View> {
   const holder = await callerOf(host, asked)
   const { leases = await heldIds(host, holder), note } = asked
   const ends = await Promise.all(leases.map((id) => endOne(host, { id, holder, note })))
@@ -333,7 +429,7 @@ function refusalView(id: string | undefined, refusal: Refusal): View {
   return { id, code, message }
 }
 
-async function status(host: LeaseHost, asked: ValueOf<typeof shapes.STATUS>): Promise<View> {
+async function status(host: LeaseHost, asked: ValueOf<typeof STATUS>): Promise<View> {
   const holder = await callerOf(host, asked, { isNeeded: false })
   const reaches = asked.resources.map((text) => host.readReach(text))
   return { resources: await Promise.all(reaches.map((reach) => statusOf(host, reach, holder))) }
@@ -345,9 +441,9 @@ async function statusOf({ api }: LeaseHost, reach: Reach, holder: string | null)
   return { resource: reach.resource, free, leases: leases.map(leaseView), waiting: queue.length }
 }
 
-async function list(host: LeaseHost, asked: ValueOf<typeof shapes.LIST>): Promise<View> {
+async function listLeases(host: LeaseHost, asked: ValueOf<typeof LIST>): Promise<View> {
   await callerOf(host, asked, { isNeeded: false })
-  const { heldBy, limit = shapes.LISTED_DEFAULT, after } = asked
+  const { heldBy, limit = LISTED_DEFAULT, after } = asked
   const page = await host.api.list({
     ...(heldBy === undefined ? {} : { holder: heldBy }),
     ...(after === undefined ? {} : { after }),
@@ -380,11 +476,7 @@ async function callerOf(
 }
 
 async function heldIds({ api }: LeaseHost, holder: string): Promise<readonly string[]> {
-  const ids: string[] = []
-  for await (const page of listAll(api, { holder, state: 'active' })) {
-    ids.push(...page.map(({ id }) => id))
-  }
-  return ids
+  return (await activeOf(api, holder)).map(({ id }) => id)
 }
 
 /** What the resource `lease://active` has. */

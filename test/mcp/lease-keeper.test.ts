@@ -2,7 +2,7 @@
 import { expect, it, onTestFinished } from 'vitest'
 import type { LeaseInfo } from '../../src/core/lease.ts'
 import { parseResource } from '../../src/core/resource.ts'
-import { LeaseKeeper } from '../../src/mcp/lease-keeper.ts'
+import { LeaseKeeper } from '../../src/mcp/lease-host.ts'
 import type { AcquireAnswer } from '../../src/service/lease-api.ts'
 import { newWorld } from '../client/harness.ts'
 

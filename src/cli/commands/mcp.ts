@@ -1,8 +1,7 @@
 /** `tenure mcp`: leases as tools of a model, for the client that starts this process and speaks with it over stdin and stdout. */
 import path from 'node:path'
 import { invalid } from '../../core/errors.ts'
-import type { LeaseHost } from '../../mcp/lease-host.ts'
-import { LeaseKeeper } from '../../mcp/lease-keeper.ts'
+import { LeaseKeeper, type LeaseHost } from '../../mcp/lease-host.ts'
 import { openApi } from '../../open.ts'
 import { fs } from '../../runtime/file-system.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
@@ -38,7 +37,7 @@ const CLOSE_WITHIN_MS = 2_000
 
 async function run(call: CliCall<McpTable>): Promise<number> {
   const { serveLeasesOnStdio } = await loadWith('tenure mcp', PACKAGES, () => {
-    return import('../../mcp/serve-stdio.ts')
+    return import('../../mcp/mcp-server.ts')
   })
   const root = rootOf(call)
   const api = await openApi(storeOf(call, root), optionsOf(call.identity))
