@@ -247,6 +247,10 @@ function sqliteAddress(file: string, settled: Settled, runtime: Runtime | null):
       const { SqliteQuestions } = await import('./store/sqlite/sqlite-questions.ts')
       return SqliteQuestions.open(options)
     },
+    openCheckup: async () => {
+      const { openSqliteCheckup } = await import('./store/sqlite/sqlite-store.ts')
+      return openSqliteCheckup(file)
+    },
     identity: () => {
       const stat = fs.statSync(file, { throwIfNoEntry: false })
       return stat === undefined ? 'none' : `${stat.dev}/${stat.ino}`

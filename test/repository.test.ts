@@ -247,7 +247,7 @@ describe('every source file', () => {
 /** Names that two files export all the same. A new one is given a name of its own instead. */
 const SHARED_NAMES: Readonly<Record<string, readonly string[]>> = {
   'every store has its own': [
-    ...['CLOCK_DOMAIN', 'EVENT_COLUMNS', 'Migration', 'SCHEMA_VERSION', 'entryOf', 'eventOf'],
+    ...['CLOCK_DOMAIN', 'EVENT_COLUMNS', 'Migration', 'SCHEMA_VERSION', 'eventOf'],
     ...['migrate', 'numberOf', 'refuseWhileHeld', 'stateOf', 'typeOf', 'wordOf'],
   ],
   'two subpaths of the package offer it, each in its own sense': [
@@ -256,7 +256,7 @@ const SHARED_NAMES: Readonly<Record<string, readonly string[]>> = {
   ],
   'not told apart yet': [
     ...['Asked', 'Fields', 'LedgerStanding', 'LiveIndex', 'Mark', 'Patience', 'Place', 'Route'],
-    ...['backOffMs', 'parseJson', 'pause', 'plural'],
+    ...['backOffMs', 'pause', 'plural'],
   ],
 }
 

@@ -3,14 +3,7 @@ import fs from 'node:fs'
 import { isLeaseError } from '../core/errors.ts'
 import { existingDirectory, hasCode } from '../runtime/file-system.ts'
 import type { Checkup } from '../store-port/store.ts'
-import { findBrokenRows, tryWakeFiles } from '../store/sqlite/sqlite-checkup.ts'
-import {
-  accessError,
-  loadSqlite,
-  sqliteDriverName,
-  type SqliteDatabase,
-  type SqliteRow,
-} from '../drivers/sqlite-driver.ts'
+import { accessError, loadSqlite, sqliteDriverName } from '../drivers/sqlite-driver.ts'
 
 export interface Check {
   readonly name: string
@@ -48,70 +41,16 @@ export async function checkDirectory(file: string): Promise<Check> {
   })
 }
 
-/** Long enough for any honest writer to finish, short enough for a person who waits for the answer. */
-const BUSY_MS = 1_000
-
-/**
- * What a look at the file itself tells: whether it can be written to, whether its pages are sound, which version its
- * tables have, and whether every row can be read. Nothing is changed: the one write is rolled back.
- */
-export async function checkDatabase(file: string): Promise<readonly Check[]> {
-  const Driver = await loadSqlite()
-  const database = new Driver(file, { timeout: BUSY_MS })
-  try {
-    return [
-      await attempt('writing', async () => {
-        tryToWrite(database)
-        return 'a transaction can be begun and written to'
-      }),
-      await attempt('integrity', async () => {
-        const found = firstColumn(database, 'PRAGMA quick_check(5)').join('; ')
-        if (found !== 'ok') throw new Error(found)
-        return 'quick_check found nothing'
-      }),
-      await attempt('schema', async () => {
-        const sql = "SELECT max(version) FROM migrations WHERE status = 'success'"
-        return `version ${firstColumn(database, sql).join()}`
-      }),
-      await attempt('wake-ups', () => tryWakeFiles(file)),
-      ...(await checkRows(database)),
-    ]
-  } finally {
-    database.close()
-  }
-}
-
-function tryToWrite(database: SqliteDatabase): void {
-  database.exec('BEGIN IMMEDIATE')
-  try {
-    database.exec('UPDATE store_state SET last_seq = last_seq')
-  } finally {
-    if (database.inTransaction) database.exec('ROLLBACK')
-  }
-}
-
-async function checkRows(database: SqliteDatabase): Promise<readonly Check[]> {
-  const broken: string[] = []
-  const looked = await attempt('rows', async () => {
-    broken.push(...findBrokenRows(database))
-    return 'every row can be read'
-  })
-  if (broken.length === 0) return [looked]
-  return broken.map((detail) => ({ name: 'rows', ok: false, detail }))
-}
-
-function firstColumn(database: SqliteDatabase, sql: string): readonly string[] {
-  const rows = database.prepare(sql).raw().all() as SqliteRow[]
-  return rows.map(([value]) => String(value))
-}
-
-/** What a server's own checkup tells; nothing where there is none. */
-export async function checkServer(open: (() => Promise<Checkup>) | undefined): Promise<Check[]> {
+/** What the store's own checkup tells; nothing where there is none. */
+export async function checkStore(open: (() => Promise<Checkup>) | undefined): Promise<Check[]> {
   if (open === undefined) return []
   const checks: Check[] = []
   const opened = await attempt('checkup', async () => {
     const checkup = await open()
-    for (const one of checkup.looks) checks.push(await attempt(one.name, () => one.look()))
+    for (const one of checkup.looks) {
+      const { name, ok, detail: lines } = await attempt(one.name, () => one.look())
+      for (const detail of lines.split('\n')) checks.push({ name, ok, detail })
+    }
     await checkup.close()
     return 'done'
   })

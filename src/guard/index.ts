@@ -1,11 +1,20 @@
 /** `tenure/guard`: the other half of fencing, the check inside one's own write. */
+import type { RedisLike } from '../drivers/redis-driver.ts'
+import type { SqliteLike } from '../drivers/sqlite-driver.ts'
+import {
+  readAct,
+  readCheck,
+  type Act,
+  type CheckArguments,
+  type GuardedLease,
+  type WriteOptions,
+} from './act.ts'
 import { FileGuard } from './file-guard.ts'
-import { MemoryGuard } from './memory-guard.ts'
+import { requireResult, requireSynchronous } from './guarded-work.ts'
+import { judge, type Mark } from './marks.ts'
 import { PostgresGuard } from './postgres-guard.ts'
 import type { PostgresClientLike, PostgresLike, PostgresPoolLike } from './postgres-transaction.ts'
-import type { RedisLike } from '../drivers/redis-driver.ts'
 import { RedisGuard, type RedisGuardOptions } from './redis-guard.ts'
-import type { SqliteLike } from '../drivers/sqlite-driver.ts'
 import { SqliteGuard } from './sqlite-guard.ts'
 
 export interface Guards {
@@ -36,10 +45,38 @@ export type { FencedLease } from '../core/fenced-lease.ts'
 export type { CheckArguments, GuardedLease, GuardedRoot, HeldAs, WriteOptions } from './act.ts'
 export type { FileGuard, FileWriteOptions } from './file-guard.ts'
 export { MARK_TABLE, POSTGRES_MARK_TABLE, SQLITE_MARK_TABLE } from './mark-table.ts'
-export type { MemoryGuard } from './memory-guard.ts'
+export type { MemoryGuard }
 export type { PostgresGuard } from './postgres-guard.ts'
 export type { PostgresClientLike, PostgresLike, PostgresPoolLike } from './postgres-transaction.ts'
 export type { IoredisLike, NodeRedisLike, RedisLike } from '../drivers/redis-driver.ts'
 export type { RedisGuard, RedisGuardOptions, RedisWork, RedisWriteOptions } from './redis-guard.ts'
 export type { SqliteLike, SqliteStatementLike } from '../drivers/sqlite-driver.ts'
 export type { SqliteGuard } from './sqlite-guard.ts'
+
+/**
+ * Marks in the memory of one process, for a server that guards what only it writes and that starts empty. They are
+ * lost with the process: whatever outlives it needs a guard that does, too.
+ */
+class MemoryGuard {
+  readonly #marks = new Map<string, Mark>()
+
+  /** Runs `work` if no later holder was seen; throws `STALE_FENCE` otherwise. `work` must be done when it returns. */
+  write<Result>(lease: GuardedLease, work: () => Result, options?: WriteOptions): Result {
+    const act = readAct(lease, options)
+    requireSynchronous(work)
+    this.#pass(act)
+    return requireResult(work())
+  }
+
+  /** See `CheckArguments`. */
+  check(...asked: CheckArguments): true {
+    this.#pass(readCheck(asked))
+    return true
+  }
+
+  #pass(act: Act): void {
+    const judgement = judge(act, this.#marks)
+    if (judgement.kind === 'stale') throw judgement.error
+    for (const [key, mark] of judgement.raises) this.#marks.set(key, mark)
+  }
+}

@@ -134,7 +134,7 @@ export interface StoreDescription {
   readonly durability: string
 }
 
-/** What else can be looked at, for `tenure doctor`. Each look says what it found, or throws what is wrong. */
+/** What else can be looked at, for `tenure doctor`. Each look says what it found, or throws what is wrong, one thing a line. */
 export interface Checkup {
   readonly looks: readonly { readonly name: string; look(): Promise<string> }[]
   /**

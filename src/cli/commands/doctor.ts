@@ -9,11 +9,10 @@ import { readAddress } from '../../store-address.ts'
 import {
   acceptClock,
   attempt,
-  checkDatabase,
   checkDirectory,
   checkDriver,
   checkNode,
-  checkServer,
+  checkStore,
   type Check,
 } from '../checkup.ts'
 import { flag } from '../arguments.ts'
@@ -97,8 +96,7 @@ async function examine(identity: Identity, wanted: Repairs): Promise<readonly Ch
   if (wanted.has('accept-clock')) checks.push(await acceptClock(openCheckup))
   checks.push(...(await examineStore(identity)))
   if (!isOpen(checks)) return checks
-  if (file !== undefined) checks.push(...(await checkDatabase(file)))
-  checks.push(...(await checkServer(openCheckup)))
+  checks.push(...(await checkStore(openCheckup)))
   return checks
 }
 

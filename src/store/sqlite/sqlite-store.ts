@@ -3,17 +3,20 @@
  *
  * Every decision is made inside a write transaction (`BEGIN IMMEDIATE`), so none ever misses. What is in flight in a
  * process at the same moment shares one transaction and one sync to disk; a lone caller waits for no other. A database
- * that another process is writing to is tried again asynchronously: the event loop never waits for it.
+ * that another process is writing to is tried again asynchronously: the event loop never waits for it. At the end is what
+ * `tenure doctor` looks at.
  */
 import fs from 'node:fs'
-import { setImmediate } from '../../runtime/system-runtime.ts'
+import { setImmediate, systemRuntime } from '../../runtime/system-runtime.ts'
 import { recordedEvents, type Commit, type EntryChange } from '../../core/commit.ts'
-import { closedError, isLeaseError, LeaseError } from '../../core/errors.ts'
+import { closedError, isLeaseError, LeaseError, show } from '../../core/errors.ts'
+import { LEASE_EVENT_TYPES } from '../../core/event.ts'
 import type { ReadSet, Wake, PriorEffect, RealmView } from '../../core/realm.ts'
 import type { CountedRefusal } from '../../core/refusal.ts'
 import { report } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import type {
+  Checkup,
   Decide,
   Pruned,
   PrunePolicy,
@@ -26,8 +29,10 @@ import type {
 import { nowOf } from '../embedded-clock.ts'
 import {
   isBusy,
+  loadSqlite,
   sqliteError,
   type SqliteDatabase,
+  type SqliteRow,
   type SqliteStatement,
 } from '../../drivers/sqlite-driver.ts'
 import {
@@ -38,11 +43,13 @@ import {
 } from './sqlite-connection.ts'
 import { urgentFirst, type Sendable } from '../urgent-first.ts'
 import { EVENT_COLUMNS, eventOf, SqliteHistory, typeOf, wordOf } from './sqlite-history.ts'
-import { SqliteListeners } from './sqlite-listeners.ts'
+import { SqliteListeners, WakeFiles } from './sqlite-listeners.ts'
 import { SqliteQuestions } from './sqlite-questions.ts'
 import type { SqliteState } from './sqlite-state.ts'
-import { isLive, isWaiting, type Entry, type LeaseId } from '../../core/lease.ts'
+import { ENTRY_STATES, isLive, isWaiting, type Entry, type LeaseId } from '../../core/lease.ts'
+import { TTL_MS_MAX } from '../../core/limits.ts'
 import { hasEpoch, isTree, type Resource } from '../../core/resource.ts'
+import { parseSettingKey, parseSettingValue, SETTING_SCOPES } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
 import { ResolvedSettings } from '../resolved-settings.ts'
 import { idOf, keyOf, leaseNumberOf } from './sqlite-schema.ts'
@@ -465,4 +472,182 @@ class SqliteRealms {
     if (mark === undefined) return null
     return { leaseId: idOf(mark[0] as string), type: typeOf(mark[1] as string) }
   }
+}
+
+/** Long enough for any honest writer to finish, short enough for a person who waits for the answer. */
+const CHECKUP_BUSY_MS = 1_000
+
+/**
+ * What `tenure doctor` looks at beyond opening the store, in all namespaces: whether the file can be written to, its pages, its
+ * version, its rows, told a row and a column at a time as a person with `sqlite3` sees them, and whether wake files work beside it,
+ * of which a host can watch only so many. Nothing is changed: the one write is rolled back.
+ */
+export async function openSqliteCheckup(file: string): Promise<Checkup> {
+  const Driver = await loadSqlite()
+  const database = new Driver(file, { timeout: CHECKUP_BUSY_MS })
+  return {
+    looks: [
+      { name: 'writing', look: async () => tryToWrite(database) },
+      { name: 'integrity', look: async () => tellIntegrity(database) },
+      { name: 'schema', look: async () => tellVersion(database) },
+      { name: 'wake-ups', look: () => tryWakeFiles(file) },
+      { name: 'rows', look: async () => tellRows(database) },
+    ],
+    close: async () => void database.close(),
+  }
+}
+
+function tryToWrite(database: SqliteDatabase): string {
+  database.exec('BEGIN IMMEDIATE')
+  try {
+    database.exec('UPDATE store_state SET last_seq = last_seq')
+  } finally {
+    if (database.inTransaction) database.exec('ROLLBACK')
+  }
+  return 'a transaction can be begun and written to'
+}
+
+function tellIntegrity(database: SqliteDatabase): string {
+  const found = firstColumn(database, 'PRAGMA quick_check(5)').join('; ')
+  if (found !== 'ok') throw new Error(found)
+  return 'quick_check found nothing'
+}
+
+function tellVersion(database: SqliteDatabase): string {
+  const sql = "SELECT max(version) FROM migrations WHERE status = 'success'"
+  return `version ${firstColumn(database, sql).join()}`
+}
+
+function firstColumn(database: SqliteDatabase, sql: string): readonly string[] {
+  const rows = database.prepare(sql).raw().all() as SqliteRow[]
+  return rows.map(([value]) => String(value))
+}
+
+function tellRows(database: SqliteDatabase): string {
+  const broken = findBrokenRows(database)
+  if (broken.length > 0) throw new Error(broken.join('\n'))
+  return 'every row can be read'
+}
+
+interface ColumnRule {
+  readonly table: 'live_leases' | 'lease_history'
+  readonly column: string
+  readonly expectation: string
+  /** SQL that is true of a row that is wrong. */
+  readonly isWrong: string
+}
+
+/** More lines than this say no more than that something went over the table. */
+const ROWS_TOLD_MAX = 5
+
+const quoted = (words: readonly string[]): string => words.map((word) => `'${word}'`).join(', ')
+
+const RULES: readonly ColumnRule[] = [
+  live('status', `one of ${ENTRY_STATES.join(', ')}`, `status NOT IN (${quoted(ENTRY_STATES)})`),
+  live('extent', 'exact or subtree', `extent NOT IN ('exact', 'subtree')`),
+  live(
+    'file_path',
+    'an absolute path or kind:name',
+    `file_path NOT GLOB '/*' AND file_path NOT GLOB '[a-z]*:?*'`,
+  ),
+  live('agent_id', '1..128 bytes', 'length(CAST(agent_id AS BLOB)) NOT BETWEEN 1 AND 128'),
+  live('fence', 'an integer', `typeof(fence) <> 'integer'`),
+  live('live_until_us', 'an integer (microseconds)', `typeof(live_until_us) <> 'integer'`),
+  live(
+    'clock',
+    'a generation of clock_domains',
+    `NOT EXISTS (SELECT 1 FROM clock_domains AS known
+       WHERE known.namespace = live_leases.namespace AND known.generation = live_leases.clock)`,
+  ),
+  live('body', 'JSON', 'NOT json_valid(body)'),
+  inBody(
+    'ttlMs',
+    `an integer 1..${TTL_MS_MAX}`,
+    (field) => `typeof(${field}) <> 'integer' OR ${field} NOT BETWEEN 1 AND ${TTL_MS_MAX}`,
+  ),
+  inBody('mode', 'exclusive or shared', (field) => `${field} NOT IN ('exclusive', 'shared')`),
+  inBody('metadata', 'an object', (_, type) => `${type} <> 'object'`),
+  history('data', 'JSON', 'NOT json_valid(data)'),
+  history(
+    'event_type',
+    'the word of an event',
+    `event_type NOT IN (${quoted(LEASE_EVENT_TYPES.map(wordOf))})`,
+  ),
+]
+
+function live(column: string, expectation: string, isWrong: string): ColumnRule {
+  return { table: 'live_leases', column, expectation, isWrong }
+}
+
+function history(column: string, expectation: string, isWrong: string): ColumnRule {
+  return { table: 'lease_history', column, expectation, isWrong }
+}
+
+/** A field of the body; of one that is no JSON only that is told. */
+function inBody(
+  field: string,
+  expectation: string,
+  isWrong: (value: string, type: string) => string,
+): ColumnRule {
+  const column = `body ->> '$.${field}'`
+  const wrong = isWrong(`(${column})`, `json_type(body, '$.${field}')`)
+  return live(column, expectation, `CASE WHEN json_valid(body) THEN ${wrong} END`)
+}
+
+/** Rows that cannot be what this program wrote: edited by hand, half restored, or damaged. One line for each thing that is wrong. */
+function findBrokenRows(database: SqliteDatabase): readonly string[] {
+  return [...RULES.flatMap((rule) => brokenBy(database, rule)), ...brokenSettings(database)]
+}
+
+function brokenBy(database: SqliteDatabase, rule: ColumnRule): readonly string[] {
+  const { table, column, expectation, isWrong } = rule
+  const rows = database
+    .prepare(`SELECT id, ${column} FROM ${table} WHERE ${isWrong} LIMIT ${ROWS_TOLD_MAX + 1}`)
+    .raw()
+    .all() as SqliteRow[]
+  const lines = rows.slice(0, ROWS_TOLD_MAX).map(([id, value]) => {
+    return `${table} row ${String(id)}: ${column} must be ${expectation}, got ${show(value)}`
+  })
+  return rows.length > ROWS_TOLD_MAX
+    ? [...lines, `${table}: more rows with such a ${column}`]
+    : lines
+}
+
+function brokenSettings(database: SqliteDatabase): readonly string[] {
+  const rows = database
+    .prepare('SELECT id, config_key, config_value, scope FROM lease_configs ORDER BY rowid')
+    .raw()
+    .all() as SqliteRow[]
+  return rows.flatMap(([id, key, value, scope]) => {
+    const problem = settingProblem(key, value, scope)
+    return problem === null ? [] : [`lease_configs row ${String(id)}: ${problem}`]
+  })
+}
+
+function settingProblem(key: unknown, value: unknown, scope: unknown): string | null {
+  try {
+    parseSettingValue(parseSettingKey(key), value)
+  } catch (error) {
+    if (isLeaseError(error)) return error.message
+    throw error
+  }
+  if (SETTING_SCOPES.some((known) => known === scope)) return null
+  return `scope must be one of ${SETTING_SCOPES.join(', ')}, got ${show(scope)}`
+}
+
+/** As a waiting session listens, and as another process that commits touches its file. */
+async function tryWakeFiles(databasePath: string): Promise<string> {
+  // Loaded here, because a store that starts has no use for it.
+  const { tryWake } = await import('../wake-trial.ts')
+  const session = systemRuntime.uuid()
+  const files = { databasePath, runtime: systemRuntime }
+  const [listening, sending] = [new WakeFiles(files), new WakeFiles(files)]
+  return tryWake({
+    runtime: systemRuntime,
+    listen: async (heard) => {
+      listening.tryToListen(session, heard)
+      return () => listening.close()
+    },
+    send: async () => sending.touch(session),
+  })
 }
