@@ -1,14 +1,14 @@
 /**
- * Where the live entries are. A flat resource is a key; the resources of a tree hang in a tree of their path segments,
- * so that what touches a reach is found on the way down to it and, for a subtree, below it: the cost is its depth
- * and what it finds, however many live entries there are elsewhere.
+ * Where the live entries are: a tree, in which a flat resource is a branch of its own and the resources of a realm hang by
+ * their path segments. What touches a reach is found on the way down to it and, for a subtree, below it: the cost is its
+ * depth and what it finds, however many live entries there are elsewhere.
  */
 import type { LeaseId } from '../core/lease.ts'
 import { isTree, nameOf, realmOf, type Reach, type Resource } from '../core/resource.ts'
 
 interface Branch<Item> {
   readonly items: Set<Item>
-  readonly children: Map<string, Branch<Item>>
+  children: Map<string, Branch<Item>>
   /** How many of the children have nothing left. */
   emptied: number
 }
@@ -19,30 +19,12 @@ interface Branch<Item> {
  */
 const SPARE_MAX = 16
 
-function isTooSpare(emptied: number, all: number): boolean {
-  return emptied > SPARE_MAX && emptied * 2 > all
-}
-
 /** Of the ids of live entries, or of anything else that is at a resource. */
 export class LiveIndex<Item = LeaseId> {
-  /** By resource. Most commands are about one of these, so they have neither branches nor generators. */
-  #flat = new Map<Resource, Set<Item>>()
-  #emptied = 0
-  /** By realm. */
-  readonly #trees = new Map<string, Branch<Item>>()
+  readonly #root: Branch<Item> = emptyBranch()
 
   add(resource: Resource, item: Item): void {
-    if (isTree(resource)) return this.#addToTree(resource, item)
-    const items = this.#flat.get(resource)
-    if (items !== undefined && items !== EMPTIED) return void items.add(item)
-    if (items === EMPTIED) this.#emptied -= 1
-    this.#flat.set(resource, new Set<Item>().add(item))
-  }
-
-  #addToTree(resource: Resource, item: Item): void {
-    const realm = realmOf(resource)
-    let branch = this.#trees.get(realm) ?? emptyBranch<Item>()
-    this.#trees.set(realm, branch)
+    let branch = this.#root
     for (const segment of segmentsOf(resource)) {
       const known = branch.children.get(segment)
       const child = known ?? emptyBranch<Item>()
@@ -54,52 +36,19 @@ export class LiveIndex<Item = LeaseId> {
   }
 
   remove(resource: Resource, item: Item): void {
-    if (isTree(resource)) return this.#removeFromTree(resource, item)
-    const items = this.#flat.get(resource)
-    if (items === undefined || !items.has(item)) return
-    if (items.size > 1) return void items.delete(item)
-    this.#flat.set(resource, EMPTIED)
-    this.#emptied += 1
-    if (isTooSpare(this.#emptied, this.#flat.size)) this.#dropEmptied()
-  }
-
-  /** Into another map, for the reason that `TransientMap` gives. */
-  #dropEmptied(): void {
-    const left = new Map<Resource, Set<Item>>()
-    for (const [name, items] of this.#flat) if (items !== EMPTIED) left.set(name, items)
-    this.#flat = left
-    this.#emptied = 0
-  }
-
-  #removeFromTree(resource: Resource, item: Item): void {
-    const realm = realmOf(resource)
-    const root = this.#trees.get(realm)
-    if (root === undefined) return
-    removeFrom(root, segmentsOf(resource), item)
-    if (isEmpty(root)) this.#trees.delete(realm)
+    removeFrom(this.#root, segmentsOf(resource), item)
   }
 
   /** All entries at the reach, above it, and, for a subtree, below it; some of those above may not reach down to it. */
-  near(reach: Reach): Iterable<Item> {
-    if (!isTree(reach.resource)) return this.#flat.get(reach.resource) ?? NOTHING
-    const root = this.#trees.get(realmOf(reach.resource))
-    return root === undefined ? NOTHING : nearIn(root, reach)
+  *near({ resource, extent }: Reach): Iterable<Item> {
+    let branch: Branch<Item> | undefined = this.#root
+    for (const segment of segmentsOf(resource)) {
+      branch = branch.children.get(segment)
+      if (branch === undefined) return
+      yield* branch.items
+    }
+    if (isTree(resource) && extent === 'subtree') yield* below(branch)
   }
-}
-
-const NOTHING: readonly never[] = []
-/** Stands where the last of a resource was: taking that one out of its set would leave a table behind each time. */
-const EMPTIED = new Set<never>()
-
-function* nearIn<Item>(root: Branch<Item>, { resource, extent }: Reach): Iterable<Item> {
-  let branch: Branch<Item> | undefined = root
-  yield* branch.items
-  for (const segment of segmentsOf(resource)) {
-    branch = branch.children.get(segment)
-    if (branch === undefined) return
-    yield* branch.items
-  }
-  if (extent === 'subtree') yield* below(branch)
 }
 
 function emptyBranch<Item>(): Branch<Item> {
@@ -111,9 +60,9 @@ function isEmpty({ items, children, emptied }: Branch<unknown>): boolean {
 }
 
 function segmentsOf(resource: Resource): readonly string[] {
-  return nameOf(resource)
-    .split('/')
-    .filter((segment) => segment !== '')
+  if (!isTree(resource)) return [resource]
+  const path = nameOf(resource).split('/')
+  return [realmOf(resource), ...path.filter((segment) => segment !== '')]
 }
 
 /** Branches that have nothing left are cut, or a tree that once was large would stay so. */
@@ -128,8 +77,10 @@ function removeFrom<Item>(branch: Branch<Item>, segments: readonly string[], ite
   removeFrom(child, rest, item)
   if (!isEmpty(child)) return
   branch.emptied += 1
-  if (!isTooSpare(branch.emptied, branch.children.size)) return
-  for (const [name, left] of branch.children) if (isEmpty(left)) branch.children.delete(name)
+  const { emptied, children } = branch
+  if (emptied <= SPARE_MAX || emptied * 2 <= children.size) return
+  // Into another map, for the reason that `TransientMap` gives.
+  branch.children = new Map([...children].filter(([, left]) => !isEmpty(left)))
   branch.emptied = 0
 }
 
