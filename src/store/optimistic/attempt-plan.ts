@@ -13,13 +13,12 @@ import { isLive, type Entry, type LeaseId } from '../../core/lease.ts'
 import { TICKETS_PER_REALM_MAX } from '../../core/limits.ts'
 import type { PriorEffect, ReadSet, RealmView } from '../../core/realm.ts'
 import { isTree, overlap, realmOf, type Resource } from '../../core/resource.ts'
-import type { Settings } from '../../core/settings.ts'
+import { resolveSettings, type SettingRow } from '../../core/settings.ts'
 import { ticketAhead } from '../../core/ticket-ahead.ts'
 import type { Now } from '../../core/time.ts'
 import { TransientMap } from '../../runtime/transient-map.ts'
 import type { Decide, Ruling } from '../../store-port/store.ts'
 import { LiveIndex } from '../live-index.ts'
-import type { ResolvedSettings } from '../resolved-settings.ts'
 import type { Attempt, EntryWrite, Place, PlaceView, SeenClaim, VersionedEntry } from './backend.ts'
 
 export interface AttemptPlan<Outcome> {
@@ -30,7 +29,7 @@ export interface AttemptPlan<Outcome> {
 export interface PlanBasis {
   readonly views: readonly CachedView[]
   readonly now: Now
-  readonly settings: ResolvedSettings
+  readonly settings: readonly SettingRow[]
   /** The highest fence that is known to be taken in all the realms, besides what the views say. */
   readonly fenceTaken: number
   /** Whether a new ticket may depend on the one before it alone. */
@@ -50,7 +49,7 @@ export function planAttempt<Outcome>(
 ): AttemptPlan<Outcome> {
   const seen = views.map((view) => {
     const lastFence = Math.max(view.lastFence, fenceTaken)
-    return realmViewOf(view, lastFence, settings.for(view.readSet.resource))
+    return realmViewOf(view, lastFence, settings)
   })
   const decided = decide(seen, now)
   const { outcome, commit } = decided
@@ -130,7 +129,7 @@ export class TicketRow {
     const [readSet] = readSets
     if (readSet === undefined || ticketCount >= TICKETS_PER_REALM_MAX) return null
     const view: CachedView = { ...this.#basis.view, readSet, records, prior: null, ticketCount }
-    const seen = realmViewOf(view, view.lastFence, settings.for(readSet.resource))
+    const seen = realmViewOf(view, view.lastFence, settings)
     const decided = decide([seen], now)
     const ahead = ticketAhead(decided.commit, seen.entries.values())
     const places = [placeOf({ ...view, readSet: { ...readSet, depth: 'entry' } })]
@@ -154,7 +153,7 @@ function microsecondLater({ tick, toleranceUs, ...rest }: Now): Now {
 interface RowStart {
   readonly views: readonly CachedView[]
   readonly now: Now
-  readonly settings: ResolvedSettings
+  readonly settings: readonly SettingRow[]
 }
 
 interface RowBasis extends Omit<RowStart, 'views'> {
@@ -413,10 +412,14 @@ export function shownView(readSet: ReadSet, view: PlaceView, confirmedUs: number
 }
 
 /** The view as `decide` sees it. `lastFence` is given apart, because a server may have moved it on. */
-function realmViewOf(view: CachedView, lastFence: number, settings: Settings): RealmView {
-  const { records, ticketCount, prior, epoch } = view
+function realmViewOf(
+  { readSet, records, ticketCount, prior, epoch }: CachedView,
+  lastFence: number,
+  rows: readonly SettingRow[],
+): RealmView {
   const entries = new Map<LeaseId, Entry>()
   for (const [id, { entry }] of records) entries.set(id, entry)
+  const settings = resolveSettings(rows, readSet.resource)
   return { entries, lastFence, ticketCount, epoch, prior, settings }
 }
 

@@ -11,6 +11,7 @@ import { afterTurn, queueMicrotask } from '../../runtime/system-runtime.ts'
 import { closedError, isLeaseError, LeaseError } from '../../core/errors.ts'
 import type { Entry, LeaseId } from '../../core/lease.ts'
 import type { ReadSet, Wake } from '../../core/realm.ts'
+import type { SettingRow } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
 import { endsWithin } from '../../runtime/ends-within.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
@@ -23,7 +24,6 @@ import type {
   Unsubscribe,
   WakeSignal,
 } from '../../store-port/store.ts'
-import { ResolvedSettings } from '../resolved-settings.ts'
 import { Subscribers } from '../subscribers.ts'
 import {
   CROWD_MIN,
@@ -77,7 +77,7 @@ interface Try {
   readonly request: PendingTransaction
   readonly views: readonly CachedView[]
   readonly now: Now
-  readonly settings: ResolvedSettings
+  readonly settings: readonly SettingRow[]
   readonly plan: AttemptPlan<unknown>
   /** Those whose tickets are filed behind that of this one, in the same attempt. */
   readonly joined: readonly Try[]
@@ -119,7 +119,7 @@ export class OptimisticStore implements Store {
   /** What ends the subscriptions at the server. */
   readonly #remote = new Set<Unsubscribe>()
   #unfollow: Unsubscribe | null = null
-  #settings: ResolvedSettings
+  #settings: readonly SettingRow[]
   #settingsRevision: number
   /** The time of the last decision. */
   #decidedUs = 0
@@ -163,7 +163,7 @@ export class OptimisticStore implements Store {
     this.#runtime = runtime
     this.#clock = clock
     this.description = backend.description
-    this.#settings = new ResolvedSettings(settings ?? [])
+    this.#settings = settings ?? []
     this.#settingsRevision = settingsRevision
   }
 
@@ -431,7 +431,7 @@ export class OptimisticStore implements Store {
     if (isFromTheFuture) this.#clock.reset(sample)
     else this.#clock.note(sample)
     if (reply.settings !== null) {
-      this.#settings = new ResolvedSettings(reply.settings)
+      this.#settings = reply.settings
       this.#settingsRevision = reply.settingsRevision
     }
     for (const [index, one] of tries.entries()) {

@@ -47,7 +47,6 @@ export class SqliteState implements RowNames {
   readonly #connection: SqliteConnection
   readonly statements: StatementCache
   readonly #domains = new Map<number, Domain>()
-  /** Another object whenever one of them may differ. */
   settingRows: readonly SettingRow[] = []
   #configRevision = -1
 

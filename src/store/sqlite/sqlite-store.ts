@@ -51,7 +51,7 @@ import { TTL_MS_MAX } from '../../core/limits.ts'
 import { hasEpoch, isTree, type Resource } from '../../core/resource.ts'
 import { parseSettingKey, parseSettingValue, SETTING_SCOPES } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
-import { ResolvedSettings } from '../resolved-settings.ts'
+import { resolveSettings } from '../../core/settings.ts'
 import { idOf, keyOf, leaseNumberOf } from './sqlite-schema.ts'
 import type { SqliteLive } from './sqlite-live.ts'
 
@@ -370,7 +370,6 @@ class SqliteRealms {
   readonly #ledger: SqliteHistory
   readonly #known = new Map<Resource, Map<LeaseId, Entry>>()
   #dataVersion: unknown = null
-  #settings = new ResolvedSettings([])
 
   constructor(state: SqliteState, live: SqliteLive, ledger: SqliteHistory) {
     this.#state = state
@@ -426,9 +425,9 @@ class SqliteRealms {
       if (entry !== undefined) entries.set(id, entry)
     }
     const { settingRows, lastFence } = this.#state
-    if (this.#settings.rows !== settingRows) this.#settings = new ResolvedSettings(settingRows)
     return {
-      ...{ entries, lastFence, ticketCount, prior, settings: this.#settings.for(resource) },
+      ...{ entries, lastFence, ticketCount, prior },
+      settings: resolveSettings(settingRows, resource),
       epoch: hasEpoch(resource) ? this.#epochOf(resource) : 0,
     }
   }
