@@ -1,7 +1,6 @@
 /** Opens the page: where one is, how the connection is, and the view that the address names. */
 import { render, type JSX } from 'preact'
-import { FeedProvider, useFeed } from './feed-context.ts'
-import { LiveFeed } from './state/live-feed.ts'
+import { FeedProvider, useFeed, LiveFeed } from './state/live-feed.ts'
 import { useEffect } from 'preact/hooks'
 import { linkTo, route, VIEWS, type ViewName } from './state/route.ts'
 import { visibleName } from './parts/words.ts'

@@ -8,16 +8,17 @@ import {
   labelOf,
   lanePlacesOf,
   type LanesShown,
-} from '../../src/dashboard/parts/lane-places.ts'
+} from '../../src/dashboard/parts/timeline-layout.ts'
 import { shortName } from '../../src/dashboard/parts/words.ts'
 import { heldAt, holdsOf, lanesOf, type Hold } from '../../src/dashboard/state/holds.ts'
-import { folderRows, LeaseRows } from '../../src/dashboard/state/lease-rows.ts'
 import {
+  folderRows,
+  LeaseRows,
   comparerOf,
   matcherOf,
   SORT_KEYS,
   type LeaseFilter,
-} from '../../src/dashboard/state/lease-filter.ts'
+} from '../../src/dashboard/state/lease-rows.ts'
 import { LiveLeases } from '../../src/dashboard/state/live-leases.ts'
 import { fc } from '../fast-check.ts'
 import { placed, waitEdgesOf } from '../../src/dashboard/state/wait-edges.ts'

@@ -4,8 +4,8 @@
  */
 import type { ComponentChild, JSX } from 'preact'
 import type { LeaseInfo } from '../../core/lease.ts'
-import type { MarkName } from './mark-name.ts'
-import { isExpiring } from '../state/lease-filter.ts'
+import type { MarkName } from '../state/holds.ts'
+import { isExpiring } from '../state/lease-rows.ts'
 
 export const MARK_WORDS: Readonly<Record<MarkName, string>> = {
   held: 'held',

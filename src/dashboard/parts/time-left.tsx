@@ -1,8 +1,8 @@
 /** What is left of a lease: a bar that moves by the store's clock, and the same in words. */
 import type { JSX } from 'preact'
 import type { LeaseInfo } from '../../core/lease.ts'
-import { useFeed } from '../feed-context.ts'
-import { isExpiring, sinceMs } from '../state/lease-filter.ts'
+import { useFeed } from '../state/live-feed.ts'
+import { isExpiring, sinceMs } from '../state/lease-rows.ts'
 import { momentText, roundSpanText, spanText } from './words.ts'
 
 interface Props {

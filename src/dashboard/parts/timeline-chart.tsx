@@ -14,11 +14,15 @@ import {
   LANE_PADDING,
   lanePlacesOf,
   TRACK_HEIGHT,
+  timeAt,
+  timeLines,
+  xOf,
   type LanePlace,
   type LanesShown,
-} from './lane-places.ts'
+  type TimeScale,
+  type TimeWindow,
+} from './timeline-layout.ts'
 import { Mark, MARK_WORDS, MarkAt } from './marks.tsx'
-import { timeAt, timeLines, xOf, type TimeScale, type TimeWindow } from './time-scale.ts'
 import { clockText, shortName, spanText, visibleName } from './words.ts'
 
 const HEAD_HEIGHT = 26

@@ -1,5 +1,10 @@
 /** Times, spans and names as people read them. */
-import { SPAN_MS } from './durations.ts'
+
+const second = 1_000
+const minute: number = 60 * second
+const hour: number = 60 * minute
+
+export const SPAN_MS = { second, minute, hour, day: 24 * hour } as const
 
 /** `1.4 s`, `42 s`, `3 m 05 s`, `2 h 10 m`, `3 d 4 h`. */
 export function spanText(ms: number): string {

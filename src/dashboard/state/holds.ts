@@ -5,7 +5,23 @@
 import type { LeaseEvent } from '../../core/event.ts'
 import type { LeaseInfo } from '../../core/lease.ts'
 import type { LedgerRow } from '../wire/answers.ts'
-import type { MarkName } from '../parts/mark-name.ts'
+
+/** What a sign can stand for: the states of leases and waiters, and how they ended. */
+export type MarkName =
+  | 'held'
+  | 'shared'
+  | 'waiting'
+  | 'offered'
+  | 'expiring'
+  | 'revoking'
+  | 'released'
+  | 'expired'
+  | 'revoked'
+  | 'transferred'
+  | 'deadlock'
+  | 'refused'
+  | 'renewed'
+  | 'other'
 
 export interface Moment {
   readonly atMs: number

@@ -10,7 +10,10 @@
  * recorded only with the next command on its resource.
  */
 import { batch, signal, type ReadonlySignal, type Signal } from '@preact/signals'
+import { createContext } from 'preact'
+import { useContext } from 'preact/hooks'
 import type { LeaseInfo } from '../../core/lease.ts'
+import type { LeaseEvent } from '../../core/event.ts'
 import {
   after,
   every,
@@ -21,10 +24,16 @@ import {
   shown,
   wallMs,
 } from '../page-runtime.ts'
-import { SPAN_MS } from '../parts/durations.ts'
-import { readCaller, readLeases, readPage, readStreamed, type CallerInfo } from '../wire/answers.ts'
+import { SPAN_MS } from '../parts/words.ts'
+import {
+  readCaller,
+  readLeases,
+  readPage,
+  readStreamed,
+  type CallerInfo,
+  type LedgerRow,
+} from '../wire/answers.ts'
 import { pathWith, ProblemError, ServerCalls, type Credentials } from '../wire/server-calls.ts'
-import { EventLog } from './event-log.ts'
 import { LiveLeases } from './live-leases.ts'
 
 type Connection =
@@ -338,4 +347,81 @@ async function* readMessages(response: Response): AsyncGenerator<StreamMessage> 
       yield { id, data: data.join('\n') }
     }
   }
+}
+
+/** What is plotted. */
+export type Series =
+  'grants' | 'releases' | 'expiries' | 'revocations' | 'waits' | 'refusals' | 'renewals'
+
+export const SERIES: readonly Series[] = [
+  ...(['grants', 'releases', 'expiries', 'revocations', 'waits', 'refusals', 'renewals'] as const),
+]
+
+const SERIES_OF: Readonly<Partial<Record<LeaseEvent['type'], Series>>> = {
+  'lease.issued': 'grants',
+  'lease.released': 'releases',
+  'lease.transferred': 'releases',
+  'lease.expired': 'expiries',
+  'lease.revoked': 'revocations',
+  'lease.queued': 'waits',
+  'lease.denied': 'refusals',
+  'lease.failed': 'refusals',
+  'lease.renewed': 'renewals',
+}
+
+export const RATE_SECONDS = 300
+const ROWS_MAX = 5_000
+
+class EventLog {
+  readonly #counts = new Map<number, Partial<Record<Series, number>>>()
+  /** The newest last. */
+  #rows: LedgerRow[] = []
+  #deadlocks: LedgerRow[] = []
+
+  get rows(): readonly LedgerRow[] {
+    return this.#rows
+  }
+
+  /** Waits that were refused because they would never have ended, the newest last. */
+  get deadlocks(): readonly LedgerRow[] {
+    return this.#deadlocks
+  }
+
+  add(row: LedgerRow): void {
+    this.#rows.push(row)
+    if (this.#rows.length > 2 * ROWS_MAX) this.#rows = this.#rows.slice(-ROWS_MAX)
+    if (isDeadlock(row.event)) this.#deadlocks = [...this.#deadlocks, row].slice(-ROWS_MAX)
+    const series = SERIES_OF[row.event.type]
+    if (series !== undefined) this.#count(Math.floor(row.event.atMs / 1_000), series)
+  }
+
+  /** How many in each of the last seconds before `nowMs`, the oldest first. */
+  rates(series: Series, nowMs: number): readonly number[] {
+    const last = Math.floor(nowMs / 1_000)
+    return Array.from({ length: RATE_SECONDS }, (_, index) => {
+      return this.#counts.get(last - RATE_SECONDS + index)?.[series] ?? 0
+    })
+  }
+
+  #count(second: number, series: Series): void {
+    const counts = this.#counts.get(second) ?? {}
+    counts[series] = (counts[series] ?? 0) + 1
+    this.#counts.set(second, counts)
+    if (this.#counts.size <= 2 * RATE_SECONDS) return
+    for (const old of this.#counts.keys()) if (old < second - RATE_SECONDS) this.#counts.delete(old)
+  }
+}
+
+export function isDeadlock(event: LeaseEvent): boolean {
+  return event.type === 'lease.failed' && event.failure === 'deadlock'
+}
+
+/** The page's one feed, for every part of it. */
+const FeedContext = createContext<LiveFeed | null>(null)
+export const FeedProvider = FeedContext.Provider
+
+export function useFeed(): LiveFeed {
+  const feed = useContext(FeedContext)
+  if (feed === null) throw new TypeError('a part of the page must stand below its feed')
+  return feed
 }

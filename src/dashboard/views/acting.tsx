@@ -6,7 +6,7 @@ import type { ComponentChild, JSX } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { signal, useSignal, type Signal } from '@preact/signals'
 import type { LeaseInfo } from '../../core/lease.ts'
-import { useFeed } from '../feed-context.ts'
+import { useFeed } from '../state/live-feed.ts'
 import { plural, roundSpanText, visibleName } from '../parts/words.ts'
 import { ProblemError } from '../wire/server-calls.ts'
 

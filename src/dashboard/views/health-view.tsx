@@ -1,10 +1,9 @@
 /** Rates of events, latencies of the store, refusals and faults: what Prometheus reads, as far as the page shows it. */
 import type { JSX } from 'preact'
-import { useFeed } from '../feed-context.ts'
-import type { MarkName } from '../parts/mark-name.ts'
+import { useFeed, RATE_SECONDS, SERIES, type Series } from '../state/live-feed.ts'
+import type { MarkName } from '../state/holds.ts'
 import { Mark } from '../parts/marks.tsx'
 import { countText } from '../parts/words.ts'
-import { RATE_SECONDS, SERIES, type Series } from '../state/event-log.ts'
 import { useAsked } from '../state/use-asked.ts'
 import { Section } from './resource-view.tsx'
 

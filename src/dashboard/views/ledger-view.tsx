@@ -1,7 +1,7 @@
 /** The ledger: up to where it is sealed and whether it was found whole, and who held a resource at any moment. */
 import type { JSX } from 'preact'
 import { ancestorsOf, parseResource } from '../../core/resource.ts'
-import { useFeed } from '../feed-context.ts'
+import { useFeed } from '../state/live-feed.ts'
 import { Mark, MARK_WORDS } from '../parts/marks.tsx'
 import { HolderLink, ResourceLink } from '../parts/names.tsx'
 import { momentText, plural, visibleName } from '../parts/words.ts'

@@ -2,8 +2,8 @@
 import type { JSX } from 'preact'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { useSignal } from '@preact/signals'
-import { useFeed } from '../feed-context.ts'
-import type { MarkName } from '../parts/mark-name.ts'
+import { useFeed } from '../state/live-feed.ts'
+import type { MarkName } from '../state/holds.ts'
 import { Mark, markOf } from '../parts/marks.tsx'
 import { HolderLink, ResourceLink } from '../parts/names.tsx'
 import { Since, TimeLeft } from '../parts/time-left.tsx'
@@ -12,19 +12,17 @@ import { countText, visibleName } from '../parts/words.ts'
 import {
   flatRow,
   folderRows,
+  LeaseRows,
+  SHOWN,
+  SORT_KEYS,
   type FolderRow,
   type LeaseRow,
   type Row,
-  LeaseRows,
-} from '../state/lease-rows.ts'
-import {
-  SHOWN,
-  SORT_KEYS,
   type LeaseFilter,
   type LeaseOrder,
   type Shown,
   type SortKey,
-} from '../state/lease-filter.ts'
+} from '../state/lease-rows.ts'
 import type { LeaseCounts } from '../state/live-leases.ts'
 import { changeParams, linkToResource, route } from '../state/route.ts'
 import { HolderActions } from './acting.tsx'

@@ -1,11 +1,10 @@
 /** The wait-for graph as a picture; cycles are marked, and the deadlocks that were broken are listed. */
 import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
-import { useFeed } from '../feed-context.ts'
+import { useFeed, isDeadlock } from '../state/live-feed.ts'
 import { CyclePicture } from '../parts/cycle-picture.tsx'
 import { Mark, MarkAt } from '../parts/marks.tsx'
 import { momentText, plural, shortName, visibleName } from '../parts/words.ts'
-import { isDeadlock } from '../state/event-log.ts'
 import { readHistory } from '../state/history.ts'
 import { linkTo, linkToResource } from '../state/route.ts'
 import { useAsked } from '../state/use-asked.ts'
