@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { HttpBindings } from '@hono/node-server'
+import { getRequestListener, RequestError, type HttpBindings } from '@hono/node-server'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { Hono, type Context } from 'hono'
 import type { CallerConnection } from '../client/caller-connection.ts'
@@ -114,7 +114,10 @@ export interface ApplicationParts {
 type Env = { Bindings: HttpBindings; Variables: { route: string; caller: string | null } }
 type Ctx = Context<Env>
 
-export function application(parts: ApplicationParts): Hono<Env> {
+/** Answers a request of Node's server. */
+export type Answer = (incoming: IncomingMessage, outgoing: ServerResponse) => Promise<void>
+
+export function application(parts: ApplicationParts): Answer {
   const app = new Hono<Env>()
   app.use('*', async (c, next) => {
     requireUrl(c.req.url)
@@ -148,7 +151,10 @@ export function application(parts: ApplicationParts): Hono<Env> {
   refuseOtherMethods(app)
   app.notFound(() => problemResponse(httpError(404, 'the path must be one of a route')))
   app.onError((error) => problemResponse(error))
-  return app
+  return getRequestListener(app.fetch, {
+    errorHandler: (error) =>
+      problemResponse(error instanceof RequestError ? unreadableUrl() : error),
+  })
 }
 
 /**

@@ -12,7 +12,6 @@ import {
 } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
-import { getRequestListener, RequestError } from '@hono/node-server'
 import { invalid } from '../core/errors.ts'
 import type { KeyRing } from '../registrar/key-ring.ts'
 import { onFault, reportTo } from '../runtime/diagnostics.ts'
@@ -27,7 +26,7 @@ import { refuseExposure } from './host-check.ts'
 import type { PollFleet } from './call.ts'
 import type { McpRoute } from './mcp-route.ts'
 import { ServerMetrics } from './metrics.ts'
-import { httpError, problemOf, problemResponse, unreadableUrl } from './problem.ts'
+import { httpError, problemOf } from './problem.ts'
 import { RequestLimiter } from './request-limiter.ts'
 import { ServedStores } from './served-store.ts'
 import { ServerStreams } from './server-streams.ts'
@@ -109,7 +108,7 @@ export async function startServer(options: ServerOptions): Promise<TenureServer>
   const streams = new ServerStreams(runtime, tokens, streamsPerToken)
   const mcp = new LoadedRoute()
   let isStopping = false
-  const app = application({
+  const answer = application({
     ...{ runtime, stores, streams, metrics, tokens },
     limiter: new RequestLimiter(runtime, options.requestsPerSecond ?? REQUESTS_PER_SECOND),
     localRole: options.role ?? 'holder',
@@ -121,10 +120,6 @@ export async function startServer(options: ServerOptions): Promise<TenureServer>
     mcp: () => mcp.load(),
     repositories: new Map(Object.entries(options.repositories ?? {})),
     isStopping: () => isStopping,
-  })
-  const answer = getRequestListener(app.fetch, {
-    errorHandler: (error) =>
-      problemResponse(error instanceof RequestError ? unreadableUrl() : error),
   })
   const listener: RequestListener = (incoming, outgoing) => {
     answer(incoming, outgoing).catch(reportTo('server/answer'))
