@@ -8,6 +8,7 @@
 import { invalid } from '../core/errors.ts'
 import { requireText } from '../core/input.ts'
 import { report, reportTo } from '../runtime/diagnostics.ts'
+import { within } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
 import { driverFault } from './driver-fault.ts'
@@ -279,10 +280,10 @@ export class PostgresCaller {
 
   /** Nothing was sent where there is no connection. */
   async #connected<Client extends PostgresClient>(connecting: Promise<Client>): Promise<Client> {
-    const { connectMs, url } = this.#options
+    const { connectMs, url, runtime } = this.#options
     try {
-      const tooLate = `no connection within ${connectMs} ms`
-      const client = await this.#within(connecting, connectMs, tooLate)
+      const late = `no connection within ${connectMs} ms`
+      const client = await within(runtime, connectMs, connecting, late)
       hearErrors(client)
       return client
     } catch (error) {
@@ -306,7 +307,8 @@ export class PostgresCaller {
     callMs = this.#options.callMs,
   ): Promise<readonly PostgresRow[]> {
     const sent = client.query({ ...query, rowMode: 'array', types: AS_TEXT })
-    const { rows } = await this.#within(sent, callMs, `no answer within ${callMs} ms`)
+    const { runtime } = this.#options
+    const { rows } = await within(runtime, callMs, sent, `no answer within ${callMs} ms`)
     return rows as PostgresRow[]
   }
 
@@ -337,13 +339,5 @@ export class PostgresCaller {
       return result
     }
     return this.#using(run, { isSent: () => isCommitting, isOver: YES })
-  }
-
-  #within<Result>(work: Promise<Result>, spanMs: number, tooLate: string): Promise<Result> {
-    return new Promise((resolve, reject) => {
-      const expire = (): void => reject(new Error(tooLate))
-      const timer = this.#options.runtime.setTimer(spanMs, expire, { keepAlive: true })
-      work.then(resolve, reject).finally(() => timer.cancel())
-    })
   }
 }

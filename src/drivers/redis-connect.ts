@@ -4,6 +4,7 @@
  * (`dial`).
  */
 import { invalid } from '../core/errors.ts'
+import { within } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
 import { driverFault } from './driver-fault.ts'
@@ -131,17 +132,16 @@ async function connectTo(
   }
 }
 
-function bounded(
+async function bounded(
   work: Promise<unknown>,
   url: string,
   { runtime = systemRuntime, connectMs = CONNECT_MS_DEFAULT }: RedisConnectOptions,
 ): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const late = new Error(`no connection within ${connectMs} ms`)
-    const fail = (error: unknown): void => reject(redisError(error, { url, effect: 'reads' }))
-    const timer = runtime.setTimer(connectMs, () => fail(late), { keepAlive: true })
-    work.then(() => resolve(), fail).finally(() => timer.cancel())
-  })
+  try {
+    await within(runtime, connectMs, work, `no connection within ${connectMs} ms`)
+  } catch (error) {
+    throw redisError(error, { url, effect: 'reads' })
+  }
 }
 
 export interface RedisAddress {

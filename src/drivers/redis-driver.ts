@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto'
 import { closedError, invalid } from '../core/errors.ts'
 import { RepeatedFault } from '../runtime/diagnostics.ts'
+import { within } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
 import { isNoScript, redisError, withoutCommand, type CommandEffect } from './redis-errors.ts'
@@ -225,28 +226,15 @@ export class RedisCalls {
   }
 
   /** The server's reply. An error that the server itself gave is thrown as it is, for the caller to judge. */
-  send(args: readonly Argument[], effect: CommandEffect): Promise<unknown> {
+  async send(args: readonly Argument[], effect: CommandEffect): Promise<unknown> {
     const { url, callMs, runtime } = this.#facts
-    return new Promise((resolve, reject) => {
-      if (this.#closed) throw closedError()
-      if (!this.driver.isReady)
-        throw redisError(new Error('not connected'), { url, effect: 'reads' })
-      const timer = runtime.setTimer(
-        callMs,
-        () => reject(redisError(new Error(`no answer for ${callMs} ms`), { url, effect })),
-        { keepAlive: true },
-      )
-      this.driver.send(args).then(
-        (reply) => {
-          timer.cancel()
-          resolve(reply)
-        },
-        (error: unknown) => {
-          timer.cancel()
-          reject(isNoScript(error) ? error : redisError(error, { url, effect }))
-        },
-      )
-    })
+    if (this.#closed) throw closedError()
+    if (!this.driver.isReady) throw redisError(new Error('not connected'), { url, effect: 'reads' })
+    try {
+      return await within(runtime, callMs, this.driver.send(args), `no answer for ${callMs} ms`)
+    } catch (error) {
+      throw isNoScript(error) ? error : redisError(error, { url, effect })
+    }
   }
 
   close(): void {

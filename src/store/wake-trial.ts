@@ -6,6 +6,7 @@
 import type { Runtime } from '../runtime/runtime.ts'
 import type { Unsubscribe } from '../store-port/store.ts'
 import { reportTo } from '../runtime/diagnostics.ts'
+import { within } from '../runtime/ends-within.ts'
 import type { ChannelEvents, ListeningConnection } from './optimistic/channel-listener.ts'
 
 export interface WakeTrial {
@@ -42,27 +43,20 @@ const WITHOUT =
 
 /** Says that it works, or throws what is in the way and what follows from that. */
 export async function tryWake({ runtime, listen, send }: WakeTrial): Promise<string> {
-  let arrive: (hasArrived: boolean) => void = () => undefined
-  const arrival = new Promise<boolean>((resolve) => {
-    arrive = resolve
-  })
-  const stop = await refused(listen(() => arrive(true)))
-  const timer = runtime.setTimer(ARRIVES_WITHIN_MS, () => arrive(false), { keepAlive: true })
+  let hear: () => void = () => undefined
+  const heard = new Promise<void>((resolve) => (hear = resolve))
   try {
-    await refused(send())
-    if (await arrival) return 'a session is woken by other processes'
-  } finally {
-    timer.cancel()
-    stop()
-  }
-  throw new Error(`a wake-up did not arrive within ${ARRIVES_WITHIN_MS} ms; ${WITHOUT}`)
-}
-
-async function refused<Result>(work: Promise<Result>): Promise<Result> {
-  try {
-    return await work
+    const stop = await listen(hear)
+    try {
+      await send()
+      const late = `a wake-up did not arrive within ${ARRIVES_WITHIN_MS} ms`
+      await within(runtime, ARRIVES_WITHIN_MS, heard, late)
+    } finally {
+      stop()
+    }
   } catch (cause) {
     const said = cause instanceof Error ? cause.message : String(cause)
     throw new Error(`${said}; ${WITHOUT}`, { cause })
   }
+  return 'a session is woken by other processes'
 }
