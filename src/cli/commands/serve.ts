@@ -20,7 +20,6 @@ import { keysOfOne } from './ledger.ts'
 import { keyFileOf } from '../key-file.ts'
 import { loadServer } from '../load-server.ts'
 import { visible } from '../output.ts'
-import { ServerLog } from '../server-log.ts'
 import { listenForInterruption } from '../signals.ts'
 import { given, storeOptionsOf } from '../store-access.ts'
 import { servedTokenFile, TOKENS_OPTION } from '../token-file.ts'
@@ -247,5 +246,34 @@ async function look(ledger: VerifyDirectory, verifiedAtMs: number): Promise<Ledg
     // No fault: that it cannot be verified is the answer.
     if (isLeaseError(error)) return { checkpoint: null, verifiedAtMs, problem: error.message }
     throw error
+  }
+}
+
+const WAITING_BYTES_MAX = 1_048_576
+
+/**
+ * The log of a server on stderr. A reader that stops reading (a pager, a full pipe) must not stop the server, whose clients
+ * would lose their leases: so lines are not waited for, unlike those of `terminal.ts`. What is beyond
+ * `WAITING_BYTES_MAX` is left out, and the next line says how many lines.
+ */
+class ServerLog {
+  readonly #format: (linesLeftOut: number) => string
+  #leftOut = 0
+
+  /** `format` gives the line that says how many were left out. */
+  constructor(format: (linesLeftOut: number) => string) {
+    this.#format = format
+    // No fault: there is nowhere left to tell that the log cannot be written to.
+    process.stderr.on('error', () => undefined)
+  }
+
+  line(text: string): void {
+    if (process.stderr.writableLength > WAITING_BYTES_MAX) {
+      this.#leftOut += 1
+      return
+    }
+    if (this.#leftOut > 0) process.stderr.write(`${this.#format(this.#leftOut)}\n`)
+    this.#leftOut = 0
+    process.stderr.write(`${text}\n`)
   }
 }
