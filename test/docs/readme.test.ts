@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { SETTING_KEYS } from '../../src/core/settings.ts'
-import { FileLeases } from '../../src/files/file-leases.ts'
+import { FileLeases } from '../../src/files/index.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const run = promisify(execFile)

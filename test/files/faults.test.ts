@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { FileLeases } from '../../src/files/file-leases.ts'
+import { FileLeases } from '../../src/files/index.ts'
 import { failWith, FaultyApi, loseAnswer } from '../client/harness.ts'
 import { hearFaults } from '../runtime/hear-faults.ts'
 import { granted, refusal, stillBench } from './harness.ts'

@@ -4,7 +4,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { parseResource } from '../../src/core/resource.ts'
-import type { FileLeases } from '../../src/files/file-leases.ts'
+import type { FileLeases } from '../../src/files/index.ts'
 import type { LeaseApi } from '../../src/service/lease-api.ts'
 import { granted, refusal, sqliteBench, temporaryDirectory } from './harness.ts'
 

@@ -1,7 +1,7 @@
 /** Everything that a client can do, over a real server: nobody can tell that the store is elsewhere. */
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { FileLeases } from '../../src/files/file-leases.ts'
+import { FileLeases } from '../../src/files/index.ts'
 import { openLeaseManager } from '../../src/open-fleet.ts'
 import { openApi, openTenure } from '../../src/open.ts'
 import { serving } from '../server/serving.ts'

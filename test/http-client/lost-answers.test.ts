@@ -1,6 +1,6 @@
 /** The server does what it was asked and its answer is lost: the client asks again under the same id, by itself. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { FileLeases } from '../../src/files/file-leases.ts'
+import { FileLeases } from '../../src/files/index.ts'
 import { openApi } from '../../src/open.ts'
 import { startServer, type TenureServer } from '../../src/server/start-server.ts'
 import type { LeaseApi } from '../../src/service/lease-api.ts'

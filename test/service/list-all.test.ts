@@ -1,7 +1,7 @@
 /** More leases than one list can hold. */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { TenureClient } from '../../src/client/tenure-client.ts'
-import { FileLeases } from '../../src/files/file-leases.ts'
+import { FileLeases } from '../../src/files/index.ts'
 import { readSettings } from '../../src/fleet/fleet-options.ts'
 import { LeaseLayout } from '../../src/fleet/lease-layout.ts'
 import { parseResource } from '../../src/core/resource.ts'

@@ -1,6 +1,6 @@
 import { describe, it } from 'vitest'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { storeConformance } from '../../src/testing/store-conformance.ts'
+import { storeConformance } from '../../src/testing/index.ts'
 
 const ENDS_WITH_IT = 'a memory store is one object and ends with it'
 

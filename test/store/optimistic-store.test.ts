@@ -1,7 +1,7 @@
 import { describe, it } from 'vitest'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
-import { storeConformance } from '../../src/testing/store-conformance.ts'
+import { storeConformance } from '../../src/testing/index.ts'
 import { ReferenceBackend } from '../../src/testing/reference-backend.ts'
 import { ServerTicks } from './server-ticks.ts'
 

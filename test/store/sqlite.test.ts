@@ -1,5 +1,5 @@
 import { describe, it } from 'vitest'
-import { storeConformance } from '../../src/testing/store-conformance.ts'
+import { storeConformance } from '../../src/testing/index.ts'
 import { sqliteSubject } from './sqlite-subject.ts'
 
 storeConformance({ describe, it, skip: it.skip }, sqliteSubject)

@@ -5,7 +5,7 @@ import type { Now } from '../../src/core/time.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import type { Decide, Store } from '../../src/store-port/store.ts'
 import type { StoreHarness } from '../../src/testing/conformance/harness.ts'
-import { storeConformance } from '../../src/testing/store-conformance.ts'
+import { storeConformance } from '../../src/testing/index.ts'
 
 interface Enrolled {
   readonly name: string

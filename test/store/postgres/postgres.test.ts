@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, it } from 'vitest'
 import { MemoryStore } from '../../../src/store/memory/memory-store.ts'
 import type { OptimisticStore } from '../../../src/store/optimistic/optimistic-store.ts'
-import { storeConformance } from '../../../src/testing/store-conformance.ts'
+import { storeConformance } from '../../../src/testing/index.ts'
 import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
 import { compareStores } from '../differential.ts'
 import { ServerTicks } from '../server-ticks.ts'
