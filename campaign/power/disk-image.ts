@@ -20,8 +20,7 @@ export class Disk {
   take(act: DiskAct): void {
     if (act.kind === 'acknowledged') return
     if (act.kind !== 'sync') return void this.#pending[act.file].push(act)
-    for (const change of this.#pending[act.file])
-      this.#durable[act.file] = changed(this.#durable[act.file], change)
+    this.#durable[act.file] = changed(this.#durable[act.file], this.#pending[act.file])
     this.#pending[act.file] = []
   }
 
@@ -40,25 +39,33 @@ export class Disk {
     const durable = this.#durable[file]
     if (luck === 'nothing') return durable
     const pending = this.#pending[file]
-    if (luck === 'everything') return pending.reduce(changed, durable)
+    if (luck === 'everything') return changed(durable, pending)
     const parts = pending.flatMap(sectorsOf).filter(() => random.chance(0.5))
-    return shuffled(parts, random).reduce(changed, durable)
+    return changed(durable, shuffled(parts, random))
   }
 }
 
-function changed(content: Buffer, change: Change): Buffer {
-  if (change.kind === 'truncate') return resized(content, change.size)
-  const { at, data } = change
-  const next =
-    content.length < at + data.length ? resized(content, at + data.length) : Buffer.from(content)
-  data.copy(next, at)
-  return next
+/** A copy of the content after the changes, made in their order. */
+function changed(content: Buffer, changes: readonly Change[]): Buffer {
+  const ends = changes.map((change) => (change.kind === 'write' ? endOf(change) : change.size))
+  const next = Buffer.alloc(Math.max(content.length, ...ends))
+  content.copy(next)
+  let size = content.length
+  for (const change of changes) {
+    if (change.kind === 'write') {
+      change.data.copy(next, change.at)
+      size = Math.max(size, endOf(change))
+    } else {
+      // A file that grows again has zeros there.
+      next.fill(0, change.size)
+      size = change.size
+    }
+  }
+  return next.subarray(0, size)
 }
 
-function resized(content: Buffer, size: number): Buffer {
-  const next = Buffer.alloc(size)
-  content.copy(next, 0, 0, Math.min(size, content.length))
-  return next
+function endOf({ at, data }: Extract<Change, { kind: 'write' }>): number {
+  return at + data.length
 }
 
 /** Cut where the disk's sectors end. */
