@@ -6,7 +6,6 @@ import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
-import { UPDATE_DUE } from '../../src/store/sqlite/sqlite-live.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { ManualTicks } from '../../src/testing/manual-ticks.ts'
 
@@ -54,42 +53,12 @@ function due(): { readonly due_us: number; readonly live_until_us: number } {
   >
 }
 
-it('a renewal at each third of the TTL moves what a sweep goes by every third time', async () => {
-  const service = await open()
-  const leaseId = await acquire(service)
-  const first = due()
-  expect(first.due_us).toBe(first.live_until_us)
-  let last = first
-  for (const dueUs of [first.due_us, first.due_us, null]) {
-    ticks.pass(20_000)
-    await service.renew({ id: leaseId, holder: 'h' })
-    expect(due().live_until_us).toBeGreaterThan(last.live_until_us)
-    last = due()
-    expect(last.due_us).toBe(dueUs ?? last.live_until_us)
-  }
-})
-
-it('a lease that goes on writes the index of deadlines alone, and everything that it shows', async () => {
-  const service = await open()
-  const leaseId = await acquire(service)
-  for (let renewals = 1; renewals <= 3; renewals += 1) {
-    ticks.pass(20_000)
-    await service.renew({ id: leaseId, holder: 'h' })
-    const stored = (await store.find({ ids: [leaseId], limit: 1 })).entries[0]
-    expect(stored).toMatchObject({ renewals, expiresAtMs: ticks.wallMs() + TTL_MS })
-    expect(stored?.deadline.us).toBe(due().live_until_us)
-  }
-  const plan = database.prepare(`EXPLAIN ${UPDATE_DUE}`).all(...new Array(4).fill(1)) as {
-    readonly opcode: string
-  }[]
-  expect(plan.filter(({ opcode }) => opcode === 'IdxInsert')).toHaveLength(1)
-})
-
-it('a lease that looks due although it was renewed is not swept before its deadline', async () => {
+it('a lease that looks due, as older releases leave what they renew, is not swept before its deadline', async () => {
   const service = await open()
   const leaseId = await acquire(service)
   ticks.pass(20_000)
   await service.renew({ id: leaseId, holder: 'h' })
+  database.exec('UPDATE live_leases SET due_us = due_us - 20000000')
   ticks.pass(50_000)
   expect(due().due_us).toBeLessThan(due().live_until_us)
   expect((await store.find({ deadline: 'passed', limit: 1 })).entries).toEqual([])

@@ -31,17 +31,6 @@ const PUT_ENTRY = `${INSERT_ENTRY} ON CONFLICT (id) DO UPDATE SET agent_id = exc
   fence = excluded.fence, clock = excluded.clock, live_until_us = excluded.live_until_us,
   body = excluded.body, due_us = excluded.due_us`
 
-/**
- * For an entry that goes on as what it is. No index has any of these columns, so a renewal costs its row alone. Does
- * nothing when the row is due at another time than can stay.
- */
-const UPDATE_RENEWAL = `UPDATE live_leases SET live_until_us = ?, body = ?
-  WHERE id = ? AND due_us BETWEEN ? AND ?`
-
-/** Then this does it: one index has to be written, and not all of them. */
-export const UPDATE_DUE = `UPDATE live_leases SET live_until_us = ?, body = ?, due_us = ?
-  WHERE id = ?`
-
 const DELETE_ENTRY = 'DELETE FROM live_leases WHERE id = ?'
 const BY_ID = `SELECT ${COLUMNS} FROM live_leases WHERE id = ?`
 const LIVE_AT = `SELECT ${COLUMNS} FROM live_leases WHERE file_path = ? AND namespace = ?`
@@ -56,12 +45,6 @@ const ABOVE = `SELECT ${COLUMNS} FROM live_leases
 const COUNT_TICKETS = `SELECT count(*) FROM live_leases INDEXED BY idx_live_pending
   WHERE status = 'pending' AND file_path >= '/' AND file_path < '0'
     AND namespace = ? AND clock = ? AND live_until_us > ?`
-
-/**
- * A sweep may look at a live entry this much of its TTL too early: then it need not be told of each renewal. A holder
- * that renews at each third of the TTL moves `due_us` with every third renewal.
- */
-const EARLY_SHARE = 0.75
 
 export class SqliteLive {
   readonly #state: SqliteState
@@ -151,28 +134,13 @@ export class SqliteLive {
     return Number(statements.first(COUNT_TICKETS, namespace, generation, tick.us)?.[0])
   }
 
-  put({ id, before, after, renewal }: EntryChange): void {
+  put({ id, before, after }: EntryChange): void {
     const { statements } = this.#state
-    if (after === null || !isLive(after)) {
-      const wasLive = before !== undefined && isLive(before)
-      if (wasLive) statements.run(DELETE_ENTRY, keyOf(id, this.#state))
-      return
+    if (after !== null && isLive(after)) {
+      statements.run(PUT_ENTRY, ...entryValues(after, this.#state))
+    } else if (before !== undefined && isLive(before)) {
+      statements.run(DELETE_ENTRY, keyOf(id, this.#state))
     }
-    const values = entryValues(after, this.#state)
-    const knownClock = renewal && before !== undefined ? liveTick(before).domain : null
-    if (knownClock === liveTick(after).domain) this.#renew(values, after.ttlMs)
-    else statements.run(PUT_ENTRY, ...values)
-  }
-
-  /** No index but that of deadlines knows anything of an entry that changes with a renewal. */
-  #renew(values: readonly SqliteValue[], ttlMs: number): void {
-    const { statements } = this.#state
-    const [key = null] = values
-    const [us, body = null] = values.slice(8)
-    const untilUs = Number(us)
-    const earliestUs = untilUs - ttlMs * 1_000 * EARLY_SHARE
-    if (statements.run(UPDATE_RENEWAL, untilUs, body, key, earliestUs, untilUs) > 0) return
-    statements.run(UPDATE_DUE, untilUs, body, untilUs, key)
   }
 }
 
@@ -181,7 +149,7 @@ function isNarrow({ resource, holder, session }: EntryQuery): boolean {
   return [resource, holder, session].some((name) => name !== undefined)
 }
 
-/** In the order of `INSERT_ENTRY`. */
+/** In the order of `INSERT_ENTRY`. `due_us`, by which deadlines are found, may be earlier in rows of older releases. */
 export function entryValues(entry: Entry, names: RowNames): SqliteValue[] {
   const { domain, us } = liveTick(entry)
   const record = encodeEntry(entry, domain)
