@@ -12,25 +12,15 @@ export interface Sendable {
 
 /** A new array; of those that are equally urgent each keeps its place. */
 export function urgentFirst<Item extends Sendable>(waiting: readonly Item[]): Item[] {
-  const leases: Item[] = []
-  const places: Item[] = []
-  const others: Item[] = []
+  const order: Record<Urgency | 'none', Item[]> = { lease: [], place: [], none: [] }
   const ids = new Set<LeaseId>()
   for (const item of waiting) {
     const { readSets } = item
     const isFirst = !readSets.some(({ leaseId }) => ids.has(leaseId))
-    const urgency = isFirst ? urgencyOf(readSets) : undefined
-    if (urgency === 'lease') {
-      leases.push(item)
-      continue
-    }
-    for (const { leaseId } of readSets) ids.add(leaseId)
-    if (urgency === 'place') places.push(item)
-    else others.push(item)
+    const urgent = isFirst ? readSets.find(({ urgency }) => urgency !== undefined) : undefined
+    const urgency = urgent?.urgency ?? 'none'
+    order[urgency].push(item)
+    if (urgency !== 'lease') for (const { leaseId } of readSets) ids.add(leaseId)
   }
-  return [...leases, ...places, ...others]
-}
-
-function urgencyOf(readSets: readonly ReadSet[]): Urgency | undefined {
-  return readSets.find(({ urgency }) => urgency !== undefined)?.urgency
+  return [...order.lease, ...order.place, ...order.none]
 }

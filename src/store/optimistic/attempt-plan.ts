@@ -65,15 +65,9 @@ export function planAttempt<Outcome>(
   return { outcome, attempt: attemptOf(decided, { places, views, now }) }
 }
 
-interface Attempted {
-  readonly places: readonly Place[]
-  readonly views: readonly CachedView[]
-  readonly now: Now
-}
-
 function attemptOf(
   { commit, validUntilUs }: Ruling<unknown>,
-  { places, views, now }: Attempted,
+  { places, views, now }: Pick<PlanBasis, 'views' | 'now'> & Pick<Attempt, 'places'>,
 ): Attempt {
   const latestUs = now.tick.us + now.toleranceUs + 1
   return {
@@ -149,16 +143,8 @@ function microsecondLater({ tick, toleranceUs, ...rest }: Now): Now {
   return { ...rest, tick: { ...tick, us: tick.us + 1 }, toleranceUs: toleranceUs - 1 }
 }
 
-/** What the first of a row was decided on. */
-interface RowStart {
-  readonly views: readonly CachedView[]
-  readonly now: Now
-  readonly settings: readonly SettingRow[]
-}
-
-interface RowBasis extends Omit<RowStart, 'views'> {
-  readonly view: CachedView
-}
+type RowStart = Pick<PlanBasis, 'views' | 'now' | 'settings'>
+type RowBasis = Omit<RowStart, 'views'> & { readonly view: CachedView }
 
 /** The new ticket that is all that an attempt writes. */
 function filedTicket({ writes }: Attempt): VersionedEntry | null {

@@ -83,18 +83,6 @@ interface Try {
   readonly joined: readonly Try[]
 }
 
-/** What was sent last while the server held what it is about. */
-interface LastTry {
-  one: Try | null
-}
-
-/** What was sent last, and the answer. */
-interface AnsweredTry {
-  readonly one: Try
-  readonly reply: GroupReply
-  readonly sentMs: number
-}
-
 export class OptimisticStore implements Store {
   readonly description: StoreDescription
   // What the server answers by itself.
@@ -442,16 +430,7 @@ export class OptimisticStore implements Store {
         request.latestUs = Math.max(request.latestUs, tookUs)
       }
       request.refusedAtUs = tookUs < 0 ? reply.nowUs : null
-      this.#settleOne(one, reply.replies[index])
-    }
-  }
-
-  /** What goes wrong with an answer concerns its own attempt alone. */
-  #settleOne(one: Try, reply: Reply | undefined): void {
-    try {
-      this.#settle(one, reply)
-    } catch (error) {
-      this.#failAll(one, error)
+      this.#settle(one, reply.replies[index])
     }
   }
 
@@ -461,17 +440,21 @@ export class OptimisticStore implements Store {
     return new LeaseError('STORE_OUTCOME_UNKNOWN', message)
   }
 
+  /** What goes wrong with an answer concerns its own attempt alone. */
   #settle(one: Try, reply: Reply | undefined): void {
-    if (reply === undefined) throw this.#nonsense('an attempt has none')
-    if (reply.kind === 'missed') return this.#missAll(one, reply.views)
-    if (reply.kind === 'committed') {
+    try {
+      if (reply === undefined) throw this.#nonsense('an attempt has none')
+      if (reply.kind === 'missed') return this.#missAll(one, reply.views)
+      if (reply.kind === 'failed') throw reply.error
+      if (reply.kind === 'clock_behind') {
+        const { url } = this.description
+        const message = `the clock of ${url} is ${reply.behindMs} ms behind its last commit`
+        throw new LeaseError('STORE_UNAVAILABLE', message)
+      }
       for (const each of [one, ...one.joined]) this.#commit(each, reply.fencesMovedBy)
-      return
+    } catch (error) {
+      this.#failAll(one, error)
     }
-    if (reply.kind === 'failed') return this.#failAll(one, reply.error)
-    const { url } = this.description
-    const message = `the clock of ${url} is ${reply.behindMs} ms behind its last commit`
-    this.#failAll(one, new LeaseError('STORE_UNAVAILABLE', message))
   }
 
   #commit(one: Try, fencesMovedBy: number): void {
@@ -578,48 +561,40 @@ export class OptimisticStore implements Store {
     this.#runtime.setTimer(this.#runtime.random() * mostMs, resume, { keepAlive: true })
   }
 
+  /** The first call locks, and misses once more; what it shows is still so when the next one comes. */
   async #tryHolding(request: PendingTransaction): Promise<void> {
-    const last: LastTry = { one: null }
+    let last = null as Try | null
+    const putBackJoined = (): void => {
+      if (last !== null) this.#queue.putBack(last.joined.map((each) => each.request))
+    }
     try {
-      const held = await this.#backend.holding?.((attempt) => {
-        return this.#askHolding(request, attempt, last)
+      const held = await this.#backend.holding?.(async (attempt) => {
+        const settingsRevision = this.#settingsRevision
+        for (let tries = 1; ; tries += 1) {
+          // Not only after a miss: the server may have asked for the whole to be done again.
+          putBackJoined()
+          const [one = null] = this.#tryAll([this.#queue.takeRow(request)])
+          last = one
+          if (one === null) return null
+          const sentMs = this.#runtime.monotonicMs()
+          const reply = await attempt({ settingsRevision, attempts: [wholeAttempt(one)] })
+          const [answer] = reply.replies
+          if (answer?.kind !== 'missed' || tries === HELD_TRIES_MAX) return { one, reply, sentMs }
+          this.#learn(one, answer.views)
+          if (reply.settingsRevision === settingsRevision) continue
+          // An ordinary call brings the settings as they are now.
+          putBackJoined()
+          last = null
+          this.#queue.addAgain(request)
+          return null
+        }
       })
       if (held != null) this.#hear(held.sentMs, held.reply, [held.one])
     } catch (error) {
-      if (last.one === null) this.#fail(request, error)
-      else this.#failAll(last.one, error)
+      if (last === null) this.#fail(request, error)
+      else this.#failAll(last, error)
     } finally {
       this.#sendGroups()
-    }
-  }
-
-  /**
-   * The first call locks, and misses once more; what it shows is still so when the next one comes. Null if there is
-   * no answer to hear.
-   */
-  async #askHolding(
-    request: PendingTransaction,
-    attempt: Backend['attempt'],
-    last: LastTry,
-  ): Promise<AnsweredTry | null> {
-    const settingsRevision = this.#settingsRevision
-    for (let tries = 1; ; tries += 1) {
-      // The server may have asked for the whole to be done again.
-      if (last.one !== null) this.#queue.putBack(last.one.joined.map((each) => each.request))
-      const [one = null] = this.#tryAll([this.#queue.takeRow(request)])
-      last.one = one
-      if (one === null) return null
-      const sentMs = this.#runtime.monotonicMs()
-      const reply = await attempt({ settingsRevision, attempts: [wholeAttempt(one)] })
-      const [answer] = reply.replies
-      if (answer?.kind !== 'missed' || tries === HELD_TRIES_MAX) return { one, reply, sentMs }
-      this.#learn(one, answer.views)
-      if (reply.settingsRevision === settingsRevision) continue
-      // An ordinary call brings the settings as they are now.
-      this.#queue.putBack(one.joined.map((each) => each.request))
-      last.one = null
-      this.#queue.addAgain(request)
-      return null
     }
   }
 

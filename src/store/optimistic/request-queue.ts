@@ -223,35 +223,28 @@ export class InFlight {
   }
 
   begin(readSets: readonly ReadSet[]): void {
-    for (const readSet of readSets) {
-      const { leaseId, resource, depth } = readSet
-      this.#increase(leaseId)
-      if (depth === 'entry') continue
-      if (isTree(resource)) this.#trees.add(resource, readSet)
-      else this.#increase(resource)
-    }
+    this.#count(readSets, 1)
   }
 
   end(readSets: readonly ReadSet[]): void {
+    this.#count(readSets, -1)
+  }
+
+  #count(readSets: readonly ReadSet[], by: 1 | -1): void {
     for (const readSet of readSets) {
       const { leaseId, resource, depth } = readSet
-      this.#decrease(leaseId)
+      this.#countName(leaseId, by)
       if (depth === 'entry') continue
-      if (isTree(resource)) this.#trees.remove(resource, readSet)
-      else this.#decrease(resource)
+      if (!isTree(resource)) this.#countName(resource, by)
+      else if (by > 0) this.#trees.add(resource, readSet)
+      else this.#trees.remove(resource, readSet)
     }
   }
 
-  #increase(name: LeaseId | Resource): void {
-    const known = this.#names.get(name)
-    if (known === undefined) this.#names.set(name, { count: 1 })
-    else known.count += 1
-  }
-
-  #decrease(name: LeaseId | Resource): void {
-    const known = this.#names.get(name)
-    if (known === undefined) return
-    known.count -= 1
-    if (known.count === 0) this.#names.delete(name)
+  #countName(name: LeaseId | Resource, by: 1 | -1): void {
+    const known = this.#names.get(name) ?? { count: 0 }
+    known.count += by
+    if (known.count > 0) this.#names.set(name, known)
+    else this.#names.delete(name)
   }
 }
