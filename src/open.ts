@@ -6,9 +6,8 @@
  */
 import type { Tenure } from './client/contract.ts'
 import type { GrantSigner } from './client/grant-signer.ts'
-import { closedError, invalid } from './core/errors.ts'
+import { invalid } from './core/errors.ts'
 import { parseFlag, parseHolder, parseSession, refuseUnknown } from './core/input.ts'
-import type { ReadSet } from './core/realm.ts'
 import type { SigningKey } from './registrar/ed25519.ts'
 import { type Fault, onFault } from './runtime/diagnostics.ts'
 import type { Runtime } from './runtime/runtime.ts'
@@ -23,13 +22,7 @@ import {
   type StoreOptions,
   type StoreSource,
 } from './store-address.ts'
-import type {
-  Decide,
-  Store,
-  StoreDescription,
-  Unsubscribe,
-  WakeSignal,
-} from './store-port/store.ts'
+import type { Store } from './store-port/store.ts'
 
 export interface OpenOptions extends StoreOptions {
   /** Who holds what this client acquires: 1..128 bytes. */
@@ -157,9 +150,9 @@ async function openAddress(address: Address): Promise<LeaseApi> {
   const { runtime = systemRuntime } = address
   const keep: Keep = (store) => new Service({ store, runtime, sweep: true })
   if (address.key === null) return tracedApi(keep(await address.open()))
-  const { store, sweeper } = await share(address, address.key, keep)
+  const { store, leave, sweeper } = await share(address, address.key, keep)
   const sharing = sweeper === null ? {} : { sharing: sweeper }
-  return tracedApi(new Service({ store, runtime, ...sharing }))
+  return tracedApi(new Service({ store, leave, runtime, ...sharing }))
 }
 
 export interface ImportedLedger {
@@ -190,11 +183,11 @@ export async function importLedger(
   const { readLedger } = await import('./ledger/read-ledger.ts')
   const { events, digest } = readLedger(text)
   const { restoreLedger } = await import('./service/restore-ledger.ts')
-  const store = await openShared(address)
+  const { store, leave } = await openShared(address)
   try {
     await restoreLedger(store, events, { resume })
   } finally {
-    await store.close()
+    await leave()
   }
   return { events: events.length, digest }
 }
@@ -209,13 +202,16 @@ export async function openQuestions(
   const { openToLook, openApi: openServer } = address
   if (openServer !== undefined) return openServer()
   const { LeaseQuestions } = await import('./service/lease-questions.ts')
-  return new LeaseQuestions(await (openToLook === null ? openShared(address) : openToLook()))
+  if (openToLook !== null) return new LeaseQuestions(await openToLook())
+  const { store, leave } = await openShared(address)
+  return new LeaseQuestions(store, leave)
 }
 
 /** A store of this process, which nothing sweeps for this user. */
-async function openShared(address: Address): Promise<Store> {
-  if (address.key === null) return address.open()
-  return (await share(address, address.key, null)).store
+async function openShared(address: Address): Promise<Omit<Share, 'sweeper'>> {
+  if (address.key !== null) return share(address, address.key, null)
+  const store = await address.open()
+  return { store, leave: () => store.close() }
 }
 
 /** Makes what sweeps a store in the background. */
@@ -242,6 +238,8 @@ const sharedStores = new Map<string, SharedStore>()
 /** One user's part of a store that others of the process use as well, and what sweeps it for all of them. */
 interface Share {
   readonly store: Store
+  /** Closes it, if no other user is left. */
+  readonly leave: () => Promise<void>
   readonly sweeper: LeaseService | null
 }
 
@@ -255,8 +253,10 @@ async function share(address: Address, key: string, keep: Keep | null): Promise<
   refuseOtherTime(shared, address)
   sharedStores.set(key, shared)
   shared.users += 1
+  let isUser = true
   const leave = async (): Promise<void> => {
-    shared.users -= 1
+    if (isUser) shared.users -= 1
+    isUser = false
     if (shared.users > 0) return
     if (sharedStores.get(key) === shared) sharedStores.delete(key)
     await (shared.sweeper ?? shared.store)?.close()
@@ -266,7 +266,7 @@ async function share(address: Address, key: string, keep: Keep | null): Promise<
     shared.identity ??= address.identity()
     shared.store = store
     if (keep !== null) shared.sweeper ??= keep(store)
-    return { store: new StoreShare(store, leave), sweeper: shared.sweeper }
+    return { store, leave, sweeper: shared.sweeper }
   } catch (error) {
     await leave()
     throw error
@@ -288,62 +288,4 @@ function refuseOtherTime({ runtime }: SharedStore, address: Address): void {
     `must be ${expected} as for the clients that have this store open`,
     given,
   )
-}
-
-/** One user's part of a store that others use as well. Closing it ends only what this user started. */
-class StoreShare implements Store {
-  readonly description: StoreDescription
-  readonly #shared: Store
-  readonly #leave: () => Promise<void>
-  readonly #subscriptions = new Set<Unsubscribe>()
-  #closing: Promise<void> | null = null
-
-  constructor(shared: Store, leave: () => Promise<void>) {
-    this.description = shared.description
-    this.#shared = shared
-    this.#leave = leave
-  }
-
-  get #store(): Store {
-    if (this.#closing === null) return this.#shared
-    throw closedError()
-  }
-
-  /** Passes the promise on as it is: an asynchronous function in between would cost every command. */
-  transact<Outcome>(readSets: readonly ReadSet[], decide: Decide<Outcome>): Promise<Outcome> {
-    if (this.#closing !== null) return Promise.reject(closedError())
-    return this.#shared.transact(readSets, decide)
-  }
-
-  readonly find: Store['find'] = async (query) => this.#store.find(query)
-  readonly history: Store['history'] = async (query) => this.#store.history(query)
-  readonly end: Store['end'] = async () => this.#store.end()
-  readonly countRefusals: Store['countRefusals'] = async (refusals) =>
-    this.#store.countRefusals(refusals)
-  readonly refusals: Store['refusals'] = async (query) => this.#store.refusals(query)
-  readonly settings: Store['settings'] = async () => this.#store.settings()
-  readonly configure: Store['configure'] = async (change) => this.#store.configure(change)
-  readonly prune: Store['prune'] = async (policy) => this.#store.prune(policy)
-
-  async subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
-    return this.#track(await this.#store.subscribe(session, listener))
-  }
-
-  follow(listener: () => void): Unsubscribe {
-    return this.#track(this.#store.follow(listener))
-  }
-
-  async close(): Promise<void> {
-    this.#closing ??= this.#leave()
-    for (const unsubscribe of [...this.#subscriptions]) unsubscribe()
-    return this.#closing
-  }
-
-  #track(unsubscribe: Unsubscribe): Unsubscribe {
-    const once = (): void => {
-      if (this.#subscriptions.delete(once)) unsubscribe()
-    }
-    this.#subscriptions.add(once)
-    return once
-  }
 }

@@ -33,9 +33,12 @@ export type Questions = Pick<
 
 export class LeaseQuestions implements Questions {
   readonly #store: StoreQuestions
+  readonly #leave: () => Promise<void>
 
-  constructor(store: StoreQuestions) {
+  /** `leave`: what closing does to a store that others use as well. */
+  constructor(store: StoreQuestions, leave: () => Promise<void> = () => store.close()) {
     this.#store = store
+    this.#leave = leave
   }
 
   get store(): StoreDescription {
@@ -98,7 +101,7 @@ export class LeaseQuestions implements Questions {
   }
 
   async close(): Promise<void> {
-    await this.#store.close()
+    await this.#leave()
   }
 }
 

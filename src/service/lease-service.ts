@@ -12,7 +12,7 @@ import type {
 } from '../core/command.ts'
 import { compareTickets } from '../core/conflict.ts'
 import type { OutcomeOf } from '../core/decide.ts'
-import { isLeaseError, LeaseError } from '../core/errors.ts'
+import { closedError, isLeaseError, LeaseError } from '../core/errors.ts'
 import type { ClaimOutcome, Queued, QueuedAll, ReleaseOutcome, Waiting } from '../core/outcome.ts'
 import {
   describeEntry,
@@ -101,43 +101,56 @@ export interface LeaseServiceOptions {
   readonly sweep?: boolean
   /** The service that sweeps the same store in this process: what concerns all its clients is shared with it. */
   readonly sharing?: LeaseService
+  /** What closing does to a store that others use as well, instead of closing it. */
+  readonly leave?: () => Promise<void>
+}
+
+/** Where its calls go while it is open. */
+interface ServiceParts {
+  readonly store: Store
+  readonly runner: CommandRunner
+  readonly questions: LeaseQuestions
 }
 
 export class LeaseService implements LeaseApi {
   /** Waiters of this process to which a release hands over. */
   readonly #handOffs: HandOffRegistry
-  readonly #store: Store
+  readonly #parts: ServiceParts
   readonly #runtime: Runtime
-  readonly #questions: LeaseQuestions
+  readonly #leave: () => Promise<void>
   readonly #sweeper: Sweeper | null
-  readonly #runner: CommandRunner
   readonly #refusals: RefusalCounter
   readonly #deadlocks: DeadlockSearch
   /** Whether others use the search and the counter as well. */
   readonly #isSharing: boolean
+  readonly #subscriptions = new Set<Unsubscribe>()
+  #isClosed = false
 
-  constructor({ store, runtime, sweep = false, sharing }: LeaseServiceOptions) {
-    this.#store = store
+  constructor({ store, runtime, sweep = false, sharing, leave }: LeaseServiceOptions) {
     this.#handOffs = sharing === undefined ? new HandOffRegistry() : sharing.#handOffs
     this.#runtime = runtime
-    this.#questions = new LeaseQuestions(store)
+    this.#leave = leave ?? (() => store.close())
     this.#refusals = sharing === undefined ? new RefusalCounter(store, runtime) : sharing.#refusals
-    this.#runner = new CommandRunner(store, this.#refusals)
+    const runner = new CommandRunner(store, this.#refusals)
+    this.#parts = { store, runner, questions: new LeaseQuestions(store) }
     this.#isSharing = sharing !== undefined
     this.#deadlocks =
-      sharing === undefined
-        ? new DeadlockSearch({ store, runtime, runner: this.#runner })
-        : sharing.#deadlocks
+      sharing === undefined ? new DeadlockSearch({ store, runtime, runner }) : sharing.#deadlocks
     this.#sweeper = sweep ? new Sweeper(this, runtime) : null
   }
 
   get store(): StoreDescription {
-    return this.#store.description
+    return this.#parts.store.description
+  }
+
+  get #open(): ServiceParts {
+    if (this.#isClosed) throw closedError()
+    return this.#parts
   }
 
   async acquire(asked: AcquireRequest): Promise<AcquireAnswer> {
     const request = REQUESTS.acquire.read(asked)
-    const { outcome, now } = await this.#runner.run(commands.acquireCommand(request))
+    const { outcome, now } = await this.#open.runner.run(commands.acquireCommand(request))
     if (outcome.kind === 'queued' && mayCloseCycle(request)) {
       this.#deadlocks.lookAround([outcome.leaseId])
     }
@@ -166,7 +179,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async #runSeveral(command: SeveralCommand): Promise<AcquireAllAnswer> {
-    const { outcome, now } = await this.#runner.runSeveral(command)
+    const { outcome, now } = await this.#open.runner.runSeveral(command)
     if (outcome.kind !== 'granted_all') return outcome
     return { ...outcome, leases: outcome.leases.map((lease) => describeEntry(lease, now)) }
   }
@@ -187,19 +200,19 @@ export class LeaseService implements LeaseApi {
    */
   async #claim(ticket: TicketRef): Promise<Decided<ClaimOutcome | Waiting>> {
     if (ticket.expects === 'offer') {
-      const { outcome, ...rest } = await this.#runner.run(commands.takeUpCommand(ticket))
+      const { outcome, ...rest } = await this.#open.runner.run(commands.takeUpCommand(ticket))
       if (outcome.kind === 'granted') return { outcome, ...rest }
     }
     if (ticket.expects === 'nothing') {
-      const { outcome, ...rest } = await this.#runner.run(commands.keepAliveCommand(ticket))
+      const { outcome, ...rest } = await this.#open.runner.run(commands.keepAliveCommand(ticket))
       if (outcome.kind === 'waiting') return { outcome, ...rest }
     }
-    return this.#runner.run(commands.claimCommand(ticket))
+    return this.#open.runner.run(commands.claimCommand(ticket))
   }
 
   async withdraw(asked: WithdrawRequest): Promise<WithdrawAnswer> {
     const command = commands.withdrawCommand(REQUESTS.withdraw.read(asked))
-    const { outcome } = await this.#runner.run(command)
+    const { outcome } = await this.#open.runner.run(command)
     return outcome
   }
 
@@ -207,7 +220,7 @@ export class LeaseService implements LeaseApi {
     const request = REQUESTS.renew.read(asked)
     const place = knownPlace(request) ?? (await this.#locate(request))
     if (place === null) return { kind: 'not_found', leaseId: request.id }
-    const { outcome, now } = await this.#runner.run(commands.renewCommand(request, place))
+    const { outcome, now } = await this.#open.runner.run(commands.renewCommand(request, place))
     if (outcome.kind !== 'renewed') return outcome
     return { kind: 'renewed', lease: describeEntry(outcome.lease, now) }
   }
@@ -219,14 +232,14 @@ export class LeaseService implements LeaseApi {
     const command = commands.releaseCommand(request, place)
     const waiter = this.#handOffs.first(place.resource)
     const { outcome, now } = await (waiter === null
-      ? this.#runner.run(command)
+      ? this.#open.runner.run(command)
       : this.#handOver(command, waiter))
     return commands.releaseAnswer(outcome, now)
   }
 
   #handOver(command: Release, waiter: HandOffWaiter): Promise<Decided<ReleaseOutcome>> {
     const settle = waiter.carryClaim()
-    const decided = this.#runner.run({ ...command, handOffTo: waiter.id })
+    const decided = this.#open.runner.run({ ...command, handOffTo: waiter.id })
     settle(decided.then(({ outcome, now }) => claimedAnswer(outcome, now)))
     return decided
   }
@@ -237,7 +250,7 @@ export class LeaseService implements LeaseApi {
 
   async releaseAll(asked: ReleaseAllRequest): Promise<readonly ReleaseAnswer[]> {
     const command = commands.releaseAllCommand(REQUESTS.releaseAll.read(asked))
-    const { outcome, now } = await this.#runner.releaseAll(command)
+    const { outcome, now } = await this.#open.runner.releaseAll(command)
     if (outcome.kind === 'look_further') return command.members.map(() => outcome)
     return outcome.outcomes.map((one) => commands.releaseAnswer(one, now))
   }
@@ -246,7 +259,7 @@ export class LeaseService implements LeaseApi {
     const request = REQUESTS.revoke.read(asked)
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.id }
-    const { outcome } = await this.#runner.run(commands.revokeCommand(request, place))
+    const { outcome } = await this.#open.runner.run(commands.revokeCommand(request, place))
     return outcome
   }
 
@@ -265,7 +278,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async #upgradeAnswer(command: Upgrade | WithdrawUpgrade): Promise<UpgradeAnswer> {
-    const { outcome, now } = await this.#runner.run(command)
+    const { outcome, now } = await this.#open.runner.run(command)
     if (outcome.kind === 'upgrading')
       return (await this.#deadlocks.refusalOf(outcome.leaseId)) ?? outcome
     if (outcome.kind !== 'upgraded') return outcome
@@ -276,7 +289,7 @@ export class LeaseService implements LeaseApi {
     const request = REQUESTS.downgrade.read(asked)
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.id }
-    const { outcome, now } = await this.#runner.run(commands.downgradeCommand(request, place))
+    const { outcome, now } = await this.#open.runner.run(commands.downgradeCommand(request, place))
     if (outcome.kind !== 'downgraded') return outcome
     return { ...outcome, lease: describeEntry(outcome.lease, now) }
   }
@@ -285,7 +298,7 @@ export class LeaseService implements LeaseApi {
     const request = REQUESTS.update.read(asked)
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.id }
-    const { outcome, now } = await this.#runner.run(commands.updateCommand(request, place))
+    const { outcome, now } = await this.#open.runner.run(commands.updateCommand(request, place))
     if (outcome.kind !== 'updated') return outcome
     return { ...outcome, lease: describeEntry(outcome.lease, now) }
   }
@@ -294,7 +307,7 @@ export class LeaseService implements LeaseApi {
     const request = REQUESTS.trespass.read(asked)
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.id }
-    const { outcome, now } = await this.#runner.run(commands.trespassCommand(request, place))
+    const { outcome, now } = await this.#open.runner.run(commands.trespassCommand(request, place))
     if (outcome.kind !== 'trespassed') return outcome
     return { ...outcome, lease: describeEntry(outcome.lease, now) }
   }
@@ -304,9 +317,9 @@ export class LeaseService implements LeaseApi {
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.id }
     const command = commands.transferCommand(request, place)
-    const { outcome, now, hadEffect } = await this.#runner.run(command)
+    const { outcome, now, hadEffect } = await this.#open.runner.run(command)
     if (outcome.kind !== 'transferred') return outcome
-    const reuse = hadEffect ? null : await reuseOf(this.#store, command)
+    const reuse = hadEffect ? null : await reuseOf(this.#open.store, command)
     if (reuse !== null) return reuse
     const { lease } = outcome
     if (lease !== null) this.#deadlocks.lookAtWaitsOf(lease.holder)
@@ -317,7 +330,7 @@ export class LeaseService implements LeaseApi {
     const request = REQUESTS.adopt.read(asked)
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.id }
-    const { outcome, now } = await this.#runner.run(commands.adoptCommand(request, place))
+    const { outcome, now } = await this.#open.runner.run(commands.adoptCommand(request, place))
     return outcome.kind === 'granted' ? commands.grantedAnswer(outcome, now) : outcome
   }
 
@@ -337,7 +350,7 @@ export class LeaseService implements LeaseApi {
     const command = commands.spendCommand(request, place)
     const { outcome, now, hadEffect } = await this.#runSettled(command, place)
     if (outcome.kind !== 'spent') return outcome
-    const reuse = hadEffect ? null : await reuseOf(this.#store, command)
+    const reuse = hadEffect ? null : await reuseOf(this.#open.store, command)
     if (reuse !== null) return reuse
     return { ...outcome, lease: describeEntry(outcome.lease, now) }
   }
@@ -347,10 +360,10 @@ export class LeaseService implements LeaseApi {
     command: C,
     place: commands.Place,
   ): Promise<Decided<OutcomeOf<C>>> {
-    const first = await this.#runner.run(command)
+    const first = await this.#open.runner.run(command)
     if (!isShort(first.outcome)) return first
-    await this.#runner.run({ kind: 'settle', ...place })
-    return this.#runner.run(command)
+    await this.#open.runner.run({ kind: 'settle', ...place })
+    return this.#open.runner.run(command)
   }
 
   async advance(asked: AdvanceRequest): Promise<AdvanceAnswer> {
@@ -358,9 +371,9 @@ export class LeaseService implements LeaseApi {
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.id }
     const command = commands.advanceCommand(request, place)
-    const { outcome, now, hadEffect } = await this.#runner.run(command)
+    const { outcome, now, hadEffect } = await this.#open.runner.run(command)
     if (outcome.kind !== 'advanced') return outcome
-    const reuse = hadEffect ? null : await reuseOf(this.#store, command)
+    const reuse = hadEffect ? null : await reuseOf(this.#open.store, command)
     if (reuse !== null) return reuse
     return { ...outcome, lease: describeEntry(outcome.lease, now) }
   }
@@ -373,7 +386,7 @@ export class LeaseService implements LeaseApi {
     let ended = 0
     try {
       for (;;) {
-        const { entries } = await this.#store.find({ ...query, deadline: 'running' })
+        const { entries } = await this.#open.store.find({ ...query, deadline: 'running' })
         const fresh = entries.filter((entry) => !tried.has(entry.id))
         if (fresh.length === 0) return ended
         for (const entry of fresh) tried.add(entry.id)
@@ -385,24 +398,24 @@ export class LeaseService implements LeaseApi {
   }
 
   async get(request: RequestOf<'get'>): Promise<LeaseInfo | null> {
-    return this.#questions.get(REQUESTS.get.read(request))
+    return this.#open.questions.get(REQUESTS.get.read(request))
   }
 
   async list(filter: ListFilter): Promise<LeaseList> {
-    return this.#questions.list(REQUESTS.list.read(filter))
+    return this.#open.questions.list(REQUESTS.list.read(filter))
   }
 
   async inspect(request: InspectRequest): Promise<Inspection> {
     const { resource, extent = 'exact' } = REQUESTS.inspect.read(request)
     const query = { overlapping: { resource, extent }, limit: LIST_LIMIT_MAX } as const
-    const { entries, now } = await this.#store.find(query)
+    const { entries, now } = await this.#open.store.find(query)
     const cycles = await this.#cyclesOf(entries.filter((entry) => isWaiting(entry, now)))
     return { ...commands.inspectionOf({ resource, extent }, entries, now), cycles }
   }
 
   /** Cycles in which one of the first in a queue is caught; they last no longer than until a search breaks them. */
   async #cyclesOf(queue: readonly Ticket[]): Promise<readonly (readonly CycleStep[])[]> {
-    const parts = { store: this.#store, runtime: this.#runtime }
+    const parts = { store: this.#open.store, runtime: this.#runtime }
     const cycles = await findCycles(parts, queue.slice(0, CYCLES_SHOWN_MAX))
     const found = new Map(cycles.map(({ ids, steps }) => [ids.toSorted().join(), steps]))
     return [...found.values()]
@@ -412,33 +425,36 @@ export class LeaseService implements LeaseApi {
   async history(filter: HistoryFilter): Promise<readonly HistoryEntry[]> {
     const asked = REQUESTS.history.read(filter)
     if (asked.refusals !== false) await this.#refusals.count()
-    return this.#questions.history(asked)
+    return this.#open.questions.history(asked)
   }
 
   watch(asked: WatchFilter, locals: WatchLocals = {}): AsyncIterable<LedgerEntry> {
-    return watchLedger(
-      { store: this.#store, runtime: this.#runtime, settle: () => this.#settle(), ...locals },
-      REQUESTS.watch.read(asked),
-    )
+    const sources = {
+      store: () => this.#open.store,
+      follow: (listener: () => void) => this.#track(this.#open.store.follow(listener)),
+      settle: () => this.#settle(),
+      runtime: this.#runtime,
+    }
+    return watchLedger({ ...sources, ...locals }, REQUESTS.watch.read(asked))
   }
 
   async cleanup(): Promise<CleanupResult> {
-    return cleanUp(this.#store, () => this.#settle())
+    return cleanUp(this.#open.store, () => this.#settle())
   }
 
   async settingRows(): Promise<readonly SettingRow[]> {
-    return this.#questions.settingRows()
+    return this.#open.questions.settingRows()
   }
 
   async settings(request: RequestOf<'settings'>): Promise<Settings> {
-    return this.#questions.settings(REQUESTS.settings.read(request))
+    return this.#open.questions.settings(REQUESTS.settings.read(request))
   }
 
   async configure(change: SettingChange): Promise<void> {
     const { key, value, ...target } = REQUESTS.configure.read(change)
     refuseMeaninglessOverride(key, target.scope)
     const text = value === null ? null : String(parseSettingValue(key, value))
-    await this.#store.configure({ key, value: text, ...target })
+    await this.#open.store.configure({ key, value: text, ...target })
   }
 
   async onWake(
@@ -446,7 +462,17 @@ export class LeaseService implements LeaseApi {
     listener: (signal: WakeSignal) => void,
   ): Promise<Unsubscribe> {
     const { session } = REQUESTS.wakes.read(request)
-    return this.#store.subscribe(sessionDigest(session), listener)
+    return this.#track(await this.#open.store.subscribe(sessionDigest(session), listener))
+  }
+
+  /** Ends with this service, if not before: the store may go on for others. */
+  #track(unsubscribe: Unsubscribe): Unsubscribe {
+    const once = (): void => {
+      if (this.#subscriptions.delete(once)) unsubscribe()
+    }
+    this.#subscriptions.add(once)
+    if (this.#isClosed) once()
+    return once
   }
 
   /** Waits for what goes on after an answer: searches for cycles and counting, which no caller waits for. */
@@ -456,7 +482,9 @@ export class LeaseService implements LeaseApi {
 
   async close(): Promise<void> {
     await endsWithin(this.#runtime, CLOSE_WITHIN_MS, this.#atRest())
-    await this.#store.close()
+    this.#isClosed = true
+    for (const unsubscribe of [...this.#subscriptions]) unsubscribe()
+    await this.#leave()
   }
 
   async #atRest(): Promise<void> {
@@ -469,7 +497,7 @@ export class LeaseService implements LeaseApi {
     const known = knownPlace(ref)
     if (known !== null) return known
     const { id: leaseId } = ref
-    const found = await this.#store.find({ ids: [leaseId], limit: 1 })
+    const found = await this.#open.store.find({ ids: [leaseId], limit: 1 })
     const entry = found.entries[0]
     return entry === undefined ? null : { leaseId, resource: entry.resource, extent: entry.extent }
   }
@@ -491,10 +519,10 @@ export class LeaseService implements LeaseApi {
   /** Settles one batch of what is over; returns how many leases expired and whether there may be more. */
   async #settle(): Promise<{ readonly expired: number; readonly more: boolean }> {
     const query: EntryQuery = { deadline: 'passed', limit: SETTLE_BATCH }
-    const { entries, more } = await this.#store.find(query)
+    const { entries, more } = await this.#open.store.find(query)
     const settled = await Promise.all(
       placesToSettle(entries).map(async ({ id, resource, extent }) => {
-        const { outcome } = await this.#runner.run({
+        const { outcome } = await this.#open.runner.run({
           kind: 'settle',
           leaseId: id,
           resource,

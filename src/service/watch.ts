@@ -26,7 +26,9 @@ const PASSING: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ])
 
 export interface WatchSources extends WatchLocals {
-  readonly store: Store
+  /** Throws once it is closed. */
+  readonly store: () => Store
+  readonly follow: Store['follow']
   readonly runtime: Runtime
   readonly settle: SettleBatch
 }
@@ -44,11 +46,11 @@ export async function* watchLedger(
     return to
   }
   try {
-    const start = after ?? (await bell.unlessStopped(sources.store.end()))
+    const start = after ?? (await bell.unlessStopped(sources.store().end()))
     if (start === null) return
     let position = start
     while (!bell.stopped) {
-      const look = readOn(sources.store, { ...where, after: position })
+      const look = readOn(sources.store(), { ...where, after: position })
       const read = await bell.unlessStopped(look.catch((error: unknown) => outage.survive(error)))
       if (read === null) return
       if ('pauseMs' in read) {
@@ -166,7 +168,7 @@ class Bell {
     this.#sources = sources
     this.stopped = signal?.aborted ?? false
     this.#settleAtMs = sources.runtime.monotonicMs() + SETTLE_EVERY_MS
-    this.#unfollow = sources.store.follow(this.#onChange)
+    this.#unfollow = sources.follow(this.#onChange)
     this.#stopListening = signal === undefined ? null : onAbort(signal, this.#onAbort)
   }
 
