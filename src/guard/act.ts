@@ -1,6 +1,6 @@
 /**
  * A guarded act: who acts, under which fence, on what. Read once from whatever the caller passes as its lease, so that
- * all guards accept and refuse the same things.
+ * all guards accept and refuse the same things. At the end is what its work must not do.
  */
 import { rootOf, type Delegation } from '../core/delegation.ts'
 import { invalid, LeaseError } from '../core/errors.ts'
@@ -15,6 +15,7 @@ import {
   type Reach,
   type Resource,
 } from '../core/resource.ts'
+import { reportTo } from '../runtime/diagnostics.ts'
 
 /**
  * Anything that says what a lease is: a handle of any kind, an answer of the API, a verified grant, or what a caller was
@@ -175,4 +176,35 @@ function outsideError(reach: Reach, resource: Resource): LeaseError {
   const message = `resource must be covered by the lease of ${reach.resource}, got ${resource}`
   const details = { field: 'resource', resource, lease: reach.resource, extent: reach.extent }
   return new LeaseError('SCOPE_VIOLATION', message, { details })
+}
+
+const AsyncFunction = (async () => undefined).constructor
+
+/**
+ * Where what protects the work ends when it returns, it must be done then: an async function is refused before it runs,
+ * because its second half would write what no guard checks any more.
+ */
+export function requireSynchronous(work: unknown): void {
+  if (typeof work !== 'function') throw invalid('work', 'must be a function', work)
+  if (work instanceof AsyncFunction) {
+    throw invalid('work', 'must not be asynchronous', 'an async function')
+  }
+}
+
+/** A promise that came all the same is refused, and when it fails later it is reported: no caller hears of it. */
+export function requireResult<Result>(result: Result): Result {
+  if (!isThenable(result)) return result
+  Promise.resolve(result).catch(reportTo('guard/refused-work'))
+  throw invalid('work', 'must not be asynchronous', 'a promise')
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  if (typeof value !== 'object' || value === null) return false
+  return 'then' in value && typeof value.then === 'function'
+}
+
+/** Of work that has ended the transaction in which its mark was raised, whether or not it has begun another. */
+export function endedError(): LeaseError {
+  const message = 'work must not end the transaction, got one that did: what it wrote may stand'
+  return new LeaseError('INVALID_INPUT', message, { details: { field: 'work' }, effect: 'unknown' })
 }

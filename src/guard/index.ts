@@ -4,13 +4,14 @@ import type { SqliteLike } from '../drivers/sqlite-driver.ts'
 import {
   readAct,
   readCheck,
+  requireResult,
+  requireSynchronous,
   type Act,
   type CheckArguments,
   type GuardedLease,
   type WriteOptions,
 } from './act.ts'
 import { FileGuard } from './file-guard.ts'
-import { requireResult, requireSynchronous } from './guarded-work.ts'
 import { judge, type Mark } from './marks.ts'
 import { PostgresGuard } from './postgres-guard.ts'
 import type { PostgresClientLike, PostgresLike, PostgresPoolLike } from './postgres-transaction.ts'

@@ -2,8 +2,8 @@
  * The one table that a guard needs, beside what it guards, and its rows. The same columns on SQLite and PostgreSQL; in
  * PostgreSQL names compare by their bytes (`COLLATE "C"`), as everywhere else.
  */
-import type { Resource } from '../core/resource.ts'
-import { markKey, type Mark, type Place, type Stamp } from './marks.ts'
+import { LeaseError } from '../core/errors.ts'
+import { markKey, type Mark, type MarkRef } from './marks.ts'
 
 export const MARK_TABLE = 'tenure_fences'
 
@@ -28,9 +28,7 @@ export const POSTGRES_MARK_TABLE: string = `CREATE TABLE IF NOT EXISTS ${MARK_TA
 )`
 
 /** As a driver returns it: numbers, or text where a number may be too large for the driver's taste. */
-export interface MarkRow {
-  readonly resource: string
-  readonly place: string
+export interface MarkRow extends MarkRef {
   readonly exclusive_fence: number | bigint | string
   readonly exclusive_lease: string | null
   readonly shared_fence: number | bigint | string
@@ -38,35 +36,26 @@ export interface MarkRow {
 }
 
 export function marksOf(rows: readonly MarkRow[]): ReadonlyMap<string, Mark> {
-  return new Map(rows.map((row) => [keyOf(row), markOf(row)]))
+  return new Map(
+    rows.map((row) => [
+      markKey(row),
+      {
+        exclusive: { fence: Number(row.exclusive_fence), leaseId: row.exclusive_lease },
+        shared: { fence: Number(row.shared_fence), leaseId: row.shared_lease },
+      },
+    ]),
+  )
 }
 
-function keyOf({ resource, place }: MarkRow): string {
-  return markKey({ resource: resource as Resource, place: place as Place })
-}
-
-function markOf(row: MarkRow): Mark {
-  return {
-    exclusive: stampOf(row.exclusive_fence, row.exclusive_lease),
-    shared: stampOf(row.shared_fence, row.shared_lease),
-  }
-}
-
-function stampOf(fence: number | bigint | string, leaseId: string | null): Stamp {
-  return { fence: Number(fence), leaseId }
-}
-
-export type MarkValues = readonly [
-  resource: string,
-  place: string,
-  exclusiveFence: number,
-  exclusiveLease: string | null,
-  sharedFence: number,
-  sharedLease: string | null,
-]
-
-export function valuesOf(key: string, { exclusive, shared }: Mark): MarkValues {
+/** In the order of the columns. */
+export function valuesOf(key: string, { exclusive, shared }: Mark): (string | number | null)[] {
   const space = key.indexOf(' ')
   const [place, resource] = [key.slice(0, space), key.slice(space + 1)]
   return [resource, place, exclusive.fence, exclusive.leaseId, shared.fence, shared.leaseId]
+}
+
+/** What came of asking for the table where it is not. */
+export function missingTable(cause: unknown): LeaseError {
+  const message = `the database has no table ${MARK_TABLE}; create it with "tenure guard init"`
+  return new LeaseError('STORE_SCHEMA', message, { cause, details: { table: MARK_TABLE } })
 }

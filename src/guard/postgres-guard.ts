@@ -6,7 +6,7 @@
  * not wait for each other, although all look at the marks of the same directories. Only the first write of a lease
  * locks them for itself.
  */
-import { invalid, LeaseError } from '../core/errors.ts'
+import { invalid } from '../core/errors.ts'
 import {
   readAct,
   readCheck,
@@ -16,7 +16,14 @@ import {
   type WriteOptions,
 } from './act.ts'
 import { conflictOrUnavailable, sqlState } from '../drivers/postgres-errors.ts'
-import { MARK_TABLE, marksOf, POSTGRES_MARK_TABLE, valuesOf, type MarkRow } from './mark-table.ts'
+import {
+  MARK_TABLE,
+  marksOf,
+  missingTable,
+  POSTGRES_MARK_TABLE,
+  valuesOf,
+  type MarkRow,
+} from './mark-table.ts'
 import { judge, measuresOf, type Judgement } from './marks.ts'
 import {
   inTransaction,
@@ -105,7 +112,5 @@ async function read(
 const UNDEFINED_TABLE = '42P01'
 
 function guardError(cause: unknown): unknown {
-  if (sqlState(cause) !== UNDEFINED_TABLE) return conflictOrUnavailable(cause)
-  const message = `the database has no table ${MARK_TABLE}; create it with "tenure guard init"`
-  return new LeaseError('STORE_SCHEMA', message, { cause, details: { table: MARK_TABLE } })
+  return sqlState(cause) === UNDEFINED_TABLE ? missingTable(cause) : conflictOrUnavailable(cause)
 }

@@ -6,7 +6,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { invalid, LeaseError } from '../core/errors.ts'
 import { commitError, sqlState, unavailable } from '../drivers/postgres-errors.ts'
 import { report } from '../runtime/diagnostics.ts'
-import { endedError } from './guarded-work.ts'
+import { endedError } from './act.ts'
 
 /** What is needed of a client; that of `pg` has it. */
 export interface PostgresClientLike {

@@ -83,41 +83,34 @@ export class RedisGuard {
       const known = new Map(fields.map((field, index) => [field, readMark(seen[index])]))
       const judgement = judge(act, known)
       // Seen marks may be newer than the truth only if the truth was deleted; a refusal is confirmed like all else.
-      const raises = judgement.kind === 'current' ? [...judgement.raises] : []
-      const run = judgement.kind === 'current'
-      const answer = await this.#run({ fields, seen, raises, run }, work)
-      if (answer.kind === 'done') {
-        if (judgement.kind === 'stale') throw judgement.error
-        // What alone would be an error reply comes as a value here, among others.
-        if (answer.result instanceof Error) throw answer.result
-        return answer.result
+      const isCurrent = judgement.kind === 'current'
+      const raised = isCurrent ? [...judgement.raises.keys()] : []
+      const marks = isCurrent ? [...judgement.raises.values()].map(writeMark) : []
+      const counts = [fields.length, raised.length, isCurrent ? 1 : 0].map(String)
+      const expected = [...pairs(fields, seen), ...pairs(raised, marks)]
+      const [done, ...rest] = await this.#run(work, [...counts, ...expected, ...work.args])
+      if (Number(done) === 0) {
+        this.#remember(fields, rest.map(String))
+        continue
       }
+      this.#remember(raised, marks)
+      if (!isCurrent) throw judgement.error
+      const [result = null] = rest
+      // What alone would be an error reply comes as a value here, among others.
+      if (result instanceof Error) throw result
+      return result
     }
     const message = `${this.#key}: the marks changed ${TRIES_MAX} times under one write`
     throw new LeaseError('STORE_CONFLICT', message)
   }
 
-  async #run({ fields, seen, raises, run }: Attempt, work: ScriptCall): Promise<Answer> {
-    const expected = fields.flatMap((field, index) => [field, seen[index] ?? ''])
-    const raised = raises.flatMap(([field, mark]) => [field, writeMark(mark)])
-    const counts = [fields.length, raises.length, run ? 1 : 0].map(String)
-    const answer = await runScript(this.#command, {
-      script: guarded(work.script),
-      keys: [this.#key, ...work.keys],
-      args: [...counts, ...expected, ...raised, ...work.args],
-    }).catch((cause: unknown) => {
-      throw lostUnlessReply(cause)
-    })
-    const [done, ...rest] = answer as readonly unknown[]
-    if (Number(done) === 0) {
-      this.#remember(fields, rest.map(String))
-      return { kind: 'moved' }
+  async #run({ script, keys }: ScriptCall, args: ScriptCall['args']): Promise<readonly unknown[]> {
+    const call = { script: guarded(script), keys: [this.#key, ...keys], args }
+    try {
+      return (await runScript(this.#command, call)) as readonly unknown[]
+    } catch (error) {
+      throw lostUnlessReply(error)
     }
-    this.#remember(
-      raises.map(([field]) => field),
-      raises.map(([, mark]) => writeMark(mark)),
-    )
-    return { kind: 'done', result: rest[0] ?? null }
   }
 
   #remember(fields: readonly string[], values: readonly string[]): void {
@@ -136,15 +129,9 @@ export type RedisWork =
   | [keys?: readonly string[], args?: readonly (string | number)[], options?: WriteOptions]
   | [options: RedisWriteOptions]
 
-interface Attempt {
-  readonly fields: readonly string[]
-  readonly seen: readonly string[]
-  readonly raises: readonly (readonly [field: string, mark: Mark])[]
-  /** False: only to confirm that the marks are what the refusal was judged by. */
-  readonly run: boolean
+function pairs(fields: readonly string[], values: readonly string[]): readonly string[] {
+  return fields.flatMap((field, index) => [field, values[index] ?? ''])
 }
-
-type Answer = { readonly kind: 'done'; readonly result: unknown } | { readonly kind: 'moved' }
 
 function textsOf(field: string, values: readonly (string | number)[] = []): readonly string[] {
   if (!Array.isArray(values)) throw invalid(field, 'must be a list', values)

@@ -5,7 +5,6 @@
  * Inside a transaction of the caller's own it takes part in that one: a refusal undoes what this write did and
  * nothing else.
  */
-import { LeaseError } from '../core/errors.ts'
 import {
   isInTransaction,
   requireSqlite,
@@ -13,24 +12,32 @@ import {
   type SqliteStatementLike,
 } from '../drivers/sqlite-driver.ts'
 import {
+  endedError,
   readAct,
   readCheck,
+  requireResult,
+  requireSynchronous,
   type Act,
   type CheckArguments,
   type GuardedLease,
   type WriteOptions,
 } from './act.ts'
 import { report } from '../runtime/diagnostics.ts'
-import { MARK_TABLE, marksOf, SQLITE_MARK_TABLE, valuesOf, type MarkRow } from './mark-table.ts'
+import {
+  MARK_TABLE,
+  marksOf,
+  missingTable,
+  SQLITE_MARK_TABLE,
+  valuesOf,
+  type MarkRow,
+} from './mark-table.ts'
 import { judge, measuresOf } from './marks.ts'
-import { endedError, requireResult, requireSynchronous } from './guarded-work.ts'
 
 const SELECT = `SELECT * FROM ${MARK_TABLE} WHERE resource = ? AND place = ?`
 const UPSERT = `INSERT OR REPLACE INTO ${MARK_TABLE} VALUES (?, ?, ?, ?, ?, ?)`
 
 export class SqliteGuard<Database extends SqliteLike> {
   readonly #database: Database
-  #statements: Statements | null = null
 
   constructor(database: Database) {
     this.#database = requireSqlite(database)
@@ -71,22 +78,20 @@ export class SqliteGuard<Database extends SqliteLike> {
   }
 
   #pass(act: Act): void {
-    const { select, upsert } = this.#prepared()
+    const select = this.#prepared(SELECT)
     const rows = measuresOf(act).map(({ resource, place }) => select.get(resource, place))
     const judgement = judge(act, marksOf(rows.filter((row) => row !== undefined) as MarkRow[]))
     if (judgement.kind === 'stale') throw judgement.error
+    const upsert = this.#prepared(UPSERT)
     for (const [key, mark] of judgement.raises) upsert.run(...valuesOf(key, mark))
   }
 
-  #prepared(): Statements {
+  #prepared(sql: string): SqliteStatementLike {
     try {
-      this.#statements ??= {
-        select: this.#database.prepare(SELECT),
-        upsert: this.#database.prepare(UPSERT),
-      }
-      return this.#statements
+      return this.#database.prepare(sql)
     } catch (cause) {
-      throw schemaError(cause)
+      const isMissing = cause instanceof Error && cause.message.includes('no such table')
+      throw isMissing ? missingTable(cause) : cause
     }
   }
 
@@ -126,15 +131,4 @@ export function releaseSavepoint(database: SqliteLike): void {
   } catch (error) {
     throw String(error).includes('no such savepoint') ? endedError() : error
   }
-}
-
-interface Statements {
-  readonly select: SqliteStatementLike
-  readonly upsert: SqliteStatementLike
-}
-
-function schemaError(cause: unknown): unknown {
-  if (!(cause instanceof Error) || !cause.message.includes('no such table')) return cause
-  const message = `the database has no table ${MARK_TABLE}; create it with "tenure guard init"`
-  return new LeaseError('STORE_SCHEMA', message, { cause, details: { table: MARK_TABLE } })
 }
