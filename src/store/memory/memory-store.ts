@@ -8,14 +8,13 @@ import { RefusalTable, type CountedRefusal } from '../../core/refusal.ts'
 import type { LeaseEvent } from '../../core/event.ts'
 import { isLive, isWaiting, type Entry, type LeaseId } from '../../core/lease.ts'
 import type { ReadSet, PriorEffect, RealmView } from '../../core/realm.ts'
-import { overlap, realmOf, type Reach, type Resource } from '../../core/resource.ts'
+import { ancestorsOf, overlap, type Reach, type Resource } from '../../core/resource.ts'
 import {
   boundedCut,
   firstPruneClock,
   isSuperseded,
   mayBePruned,
   nextPruneClock,
-  SUPERSEDED_TYPES,
   type PruneClock,
   type PruneCut,
 } from '../../core/retention.ts'
@@ -41,12 +40,24 @@ import type {
 } from '../../store-port/store.ts'
 import { advance, nowOf, readTicks, type ClockState } from '../embedded-clock.ts'
 import { LiveIndex } from '../live-index.ts'
-import { isAboutEnded, matchesEntry, matchesEvent, refusalsFor } from '../query-matching.ts'
+import {
+  firstOf,
+  isAboutEnded,
+  matchesEntry,
+  matchesEvent,
+  refusalsFor,
+} from '../query-matching.ts'
 import { Subscribers } from '../subscribers.ts'
 
 export interface MemoryStoreOptions {
   readonly ticks: TickSource
   readonly url?: string
+}
+
+interface KeptEntry {
+  readonly entry: Entry
+  /** Its place in the order of creation, or of the ends. */
+  readonly number: number
 }
 
 interface KeptRequest extends PriorEffect {
@@ -62,14 +73,12 @@ export class MemoryStore implements Store {
   readonly description: StoreDescription
   readonly #ticks: TickSource
   /** In order of creation. */
-  readonly #live = new Map<LeaseId, Entry>()
+  readonly #live = new Map<LeaseId, KeptEntry>()
   /** In the order of the ends. */
-  readonly #ended = new Map<LeaseId, Entry>()
-  /** The place of each in its order. */
-  readonly #numbers = new Map<LeaseId, number>()
+  readonly #ended = new Map<LeaseId, KeptEntry>()
   #lastNumber = 0
   readonly #index = new LiveIndex()
-  readonly #tickets = new Map<string, Set<LeaseId>>()
+  readonly #tickets = new LiveIndex()
   readonly #requests = new Map<string, KeptRequest>()
   readonly #epochs = new Map<Resource, number>()
   readonly #refusals = new RefusalTable()
@@ -112,34 +121,31 @@ export class MemoryStore implements Store {
   async find(query: EntryQuery): Promise<Found> {
     this.#refuseIfClosed()
     const now = nowOf(this.#advanced())
-    const entries: Entry[] = []
+    return { now, ...firstOf(this.#found(query, now), query.limit) }
+  }
+
+  /** Of what has ended, what is live until its lock delay has passed comes last. */
+  *#found(query: EntryQuery, now: Now): Generator<readonly [after: string, Entry]> {
     const [after = 0, afterDelayed = -1] = (query.after ?? '0').split(' ').map(Number)
-    let next = ''
-    for (const entry of this.#candidates(query)) {
+    for (const { entry, number } of this.#candidates(query)) {
       if (!matchesEntry(entry, query, now.tick)) continue
-      const number = this.#numbers.get(entry.id) ?? 0
-      // Of what has ended, what is live until its lock delay has passed comes last.
       const isDelayed = isAboutEnded(query) && isLive(entry)
       if (isDelayed ? number <= afterDelayed : afterDelayed >= 0 || number <= after) continue
-      if (entries.length === query.limit) return { now, entries, more: true, next }
-      entries.push(entry)
-      next = isDelayed ? `0 ${number}` : String(number)
+      yield [isDelayed ? `0 ${number}` : String(number), entry]
     }
-    return { now, entries, more: false, next: null }
   }
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
     this.#refuseIfClosed()
-    const after = query.after === undefined ? null : parseReached(query.after, this.#sequence)
-    if (query.unbroken === true && after !== null && after < this.#prunedUpTo) {
+    const { after: given, unbroken, newestFirst = false, limit } = query
+    const after = given === undefined ? null : parseReached(given, this.#sequence)
+    if (unbroken === true && after !== null && after < this.#prunedUpTo) {
       throw prunedError(String(after), String(this.#prunedUpTo))
     }
-    const ordered = query.newestFirst === true ? this.#ledger.toReversed() : this.#ledger
     const found: LedgerEntry[] = []
-    for (const { sequence, event } of ordered) {
-      if (found.length === query.limit) break
-      const passed = query.newestFirst === true ? -sequence : sequence
-      if (after !== null && passed <= (query.newestFirst === true ? -after : after)) continue
+    for (const { sequence, event } of newestFirst ? this.#ledger.toReversed() : this.#ledger) {
+      if (found.length === limit) break
+      if (after !== null && (newestFirst ? sequence >= after : sequence <= after)) continue
       if (matchesEvent(event, query)) found.push({ position: String(sequence), event })
     }
     return found
@@ -179,15 +185,12 @@ export class MemoryStore implements Store {
     const cut = boundedCut(policy, this.#pruneClock)
     this.#refusals.removeBefore(cut.endedBeforeMs)
     const lastMs = new Map(this.#ledger.map(({ event }) => [event.leaseId, event.atMs]))
-    const ended = [...this.#ended.values()].filter((entry) => {
+    const ended = [...this.#ended.values()].filter(({ entry }) => {
       return mayBePruned(entry, lastMs.get(entry.id) ?? 0, cut)
     })
-    const gone = new Set(ended.slice(0, policy.batch).map((entry) => entry.id))
-    for (const id of gone) {
-      this.#ended.delete(id)
-      this.#numbers.delete(id)
-    }
-    const superseded = supersededEvents(this.#ledger, cut, (id) => this.#entryOf(id))
+    const gone = new Set(ended.slice(0, policy.batch).map(({ entry }) => entry.id))
+    for (const id of gone) this.#ended.delete(id)
+    const superseded = supersededEvents(this.#ledger, cut, (id) => this.#entryOf(id)?.ttlMs ?? null)
     const kept = this.#ledger.filter((row) => !gone.has(row.event.leaseId) && !superseded.has(row))
     const events = this.#ledger.length - kept.length
     const last = this.#ledger.findLast((row) => gone.has(row.event.leaseId))
@@ -244,7 +247,7 @@ export class MemoryStore implements Store {
 
   #collect(entries: Map<LeaseId, Entry>, reach: Reach): void {
     for (const id of this.#index.near(reach)) {
-      const entry = this.#live.get(id)
+      const entry = this.#live.get(id)?.entry
       if (entry !== undefined && overlap(entry, reach)) entries.set(id, entry)
     }
   }
@@ -265,30 +268,29 @@ export class MemoryStore implements Store {
   }
 
   #put(id: LeaseId, before: Entry | undefined, after: Entry | null): void {
-    const wasLive = before !== undefined && isLive(before)
-    if (wasLive) this.#unlist(before)
+    if (before !== undefined && isLive(before)) {
+      this.#index.remove(before.resource, id)
+      this.#tickets.remove(before.resource, id)
+    }
     if (after === null) return this.#forget(id, before)
     const [to, from] = isLive(after) ? [this.#live, this.#ended] : [this.#ended, this.#live]
-    if (!to.has(id)) this.#numbers.set(id, (this.#lastNumber += 1))
+    const number = to.get(id)?.number ?? (this.#lastNumber += 1)
     from.delete(id)
-    to.set(id, after)
-    if (!isLive(after)) return
-    this.#index.add(after.resource, id)
-    if (after.state === 'pending') this.#listTicket(after)
+    to.set(id, { entry: after, number })
+    if (isLive(after)) this.#index.add(after.resource, id)
+    if (after.state === 'pending') this.#tickets.add(after.resource, id)
   }
 
   /** Of several that one commit has ended, the order is that of the events which ended them. */
   #putLast(ended: Entry): void {
     this.#ended.delete(ended.id)
-    this.#ended.set(ended.id, ended)
-    this.#numbers.set(ended.id, (this.#lastNumber += 1))
+    this.#ended.set(ended.id, { entry: ended, number: (this.#lastNumber += 1) })
   }
 
   /** What the ledger told of an entry goes with it, so that what is left always folds. */
   #forget(id: LeaseId, before: Entry | undefined): void {
     this.#live.delete(id)
     this.#ended.delete(id)
-    this.#numbers.delete(id)
     if (before === undefined) return
     this.#ledger = this.#ledger.filter(({ event }) => event.leaseId !== id)
     for (const [requestId, { leaseId, keepUntilMs }] of this.#requests) {
@@ -297,31 +299,15 @@ export class MemoryStore implements Store {
   }
 
   #entryOf(id: LeaseId): Entry | undefined {
-    return this.#live.get(id) ?? this.#ended.get(id)
+    return (this.#live.get(id) ?? this.#ended.get(id))?.entry
   }
 
-  #unlist(entry: Entry): void {
-    this.#index.remove(entry.resource, entry.id)
-    if (entry.state === 'pending') this.#unlistTicket(entry)
-  }
-
-  #listTicket(ticket: Entry): void {
-    const realm = realmOf(ticket.resource)
-    const ids = this.#tickets.get(realm) ?? new Set()
-    this.#tickets.set(realm, ids.add(ticket.id))
-  }
-
-  #unlistTicket(ticket: Entry): void {
-    const realm = realmOf(ticket.resource)
-    const ids = this.#tickets.get(realm)
-    ids?.delete(ticket.id)
-    if (ids?.size === 0) this.#tickets.delete(realm)
-  }
-
+  /** In the whole realm. */
   #countTickets(resource: Resource, now: Now): number {
+    const whole = ancestorsOf(resource).at(-1) ?? resource
     let count = 0
-    for (const id of this.#tickets.get(realmOf(resource)) ?? []) {
-      const ticket = this.#live.get(id)
+    for (const id of this.#tickets.near({ resource: whole, extent: 'subtree' })) {
+      const ticket = this.#live.get(id)?.entry
       if (ticket !== undefined && isWaiting(ticket, now)) count += 1
     }
     return count
@@ -335,19 +321,18 @@ export class MemoryStore implements Store {
     this.#requests.set(event.requestId, { leaseId, type, keepUntilMs: null })
   }
 
-  #candidates(query: EntryQuery): Iterable<Entry> {
-    if (query.overlapping !== undefined) {
-      const entries = new Map<LeaseId, Entry>()
-      this.#collect(entries, query.overlapping)
-      return entries.values()
+  *#candidates(query: EntryQuery): Generator<KeptEntry> {
+    const { ids, overlapping } = query
+    const asked = overlapping === undefined ? ids : this.#index.near(overlapping)
+    if (asked === undefined) {
+      if (isAboutEnded(query)) yield* this.#ended.values()
+      return yield* this.#live.values()
     }
-    if (query.ids === undefined) {
-      return isAboutEnded(query)
-        ? [...this.#ended.values(), ...this.#live.values()]
-        : this.#live.values()
+    for (const id of new Set(asked)) {
+      const kept = this.#live.get(id) ?? this.#ended.get(id)
+      if (kept === undefined) continue
+      if (overlapping === undefined || overlap(kept.entry, overlapping)) yield kept
     }
-    const ids = [...new Set(query.ids)]
-    return ids.map((id) => this.#entryOf(id)).filter((entry) => entry !== undefined)
   }
 }
 
@@ -355,22 +340,15 @@ export class MemoryStore implements Store {
 function supersededEvents(
   ledger: readonly KeptEvent[],
   cut: PruneCut,
-  entryOf: (id: LeaseId) => Entry | undefined,
+  ttlMsOf: (id: LeaseId) => number | null,
 ): ReadonlySet<KeptEvent> {
   const superseded = new Set<KeptEvent>()
-  const latest = new Map<string, KeptEvent>()
-  for (const row of ledger) {
+  const later = new Set<string>()
+  for (const row of ledger.toReversed()) {
     const { type, leaseId } = row.event
-    if (!SUPERSEDED_TYPES.includes(type)) continue
-    const key = `${type} ${leaseId}`
-    const earlier = latest.get(key)
-    if (
-      earlier !== undefined &&
-      isSuperseded(earlier.event, entryOf(leaseId)?.ttlMs ?? null, cut)
-    ) {
-      superseded.add(earlier)
-    }
-    latest.set(key, row)
+    const isLast = !later.has(`${type} ${leaseId}`)
+    if (!isLast && isSuperseded(row.event, ttlMsOf(leaseId), cut)) superseded.add(row)
+    later.add(`${type} ${leaseId}`)
   }
   return superseded
 }
