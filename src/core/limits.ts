@@ -18,6 +18,8 @@ export const SIGNATURE_BYTES_MAX = 512
 export const NAME_BYTES_MAX = 1024
 export const NOTE_BYTES_MAX = 1024
 export const TICKETS_PER_REALM_MAX = 10_000
+/** What one look at a place shows: a full queue, and as many who share what it waits for. */
+export const INSPECT_LIMIT_MAX = 20_000
 export const PRIORITY_MIN = -100
 export const PRIORITY_MAX = 100
 /** What one point of priority is worth in the queue. A point buys time, so no waiter starves. */

@@ -24,7 +24,7 @@ import {
   type LeaseInfo,
   type Ticket,
 } from '../core/lease.ts'
-import { LIST_LIMIT_MAX } from '../core/limits.ts'
+import { INSPECT_LIMIT_MAX, LIST_LIMIT_MAX } from '../core/limits.ts'
 import type { Resource } from '../core/resource.ts'
 import { parseSettingValue, refuseMeaninglessOverride } from '../core/settings.ts'
 import type { SettingRow, Settings } from '../core/settings.ts'
@@ -407,7 +407,7 @@ export class LeaseService implements LeaseApi {
 
   async inspect(request: InspectRequest): Promise<Inspection> {
     const { resource, extent = 'exact' } = REQUESTS.inspect.read(request)
-    const query = { overlapping: { resource, extent }, limit: LIST_LIMIT_MAX } as const
+    const query = { overlapping: { resource, extent }, limit: INSPECT_LIMIT_MAX } as const
     const { entries, now } = await this.#open.store.find(query)
     const cycles = await this.#cyclesOf(entries.filter((entry) => isWaiting(entry, now)))
     return { ...commands.inspectionOf({ resource, extent }, entries, now), cycles }

@@ -46,7 +46,7 @@ export interface EntryQuery {
   readonly deadline?: 'running' | 'passed'
   /** Goes on where another answer to the same query was cut short (`Found.next`). Not with `ids`, `overlapping` or `passed`. */
   readonly after?: string
-  /** 1..LIST_LIMIT_MAX. */
+  /** 1..LIST_LIMIT_MAX, with `overlapping` 1..INSPECT_LIMIT_MAX. */
   readonly limit: number
 }
 

@@ -14,8 +14,8 @@ const runtime = new FakeRuntime()
 const store = new MemoryStore({ ticks: runtime.ticks })
 const service = new LeaseService({ store, runtime })
 
-async function acquire(resource: string): Promise<void> {
-  await service.acquire({
+async function acquire(resource: string, api = service): Promise<void> {
+  await api.acquire({
     ...{ id: runtime.uuid(), resource: parseResource(resource), waitMs: 0 },
     ...{ holder: 'ada', session: 'ada', ttlMs: 60_000 },
   })
@@ -23,7 +23,7 @@ async function acquire(resource: string): Promise<void> {
 
 beforeAll(async () => {
   const names = Array.from({ length: SESSIONS }, (_, index) => `session:${index}`)
-  await Promise.all(names.map(acquire))
+  await Promise.all(names.map((name) => acquire(name)))
   await acquire('file:/repo/last.ts')
 }, 60_000)
 
@@ -54,6 +54,15 @@ it('are all in the survey of a fleet', async () => {
   const layout = new LeaseLayout({ openApi: async () => service, runtime, settings })
   await layout.open(null)
   expect((await layout.survey()).owned.length).toBe(SESSIONS)
+})
+
+it('are all there for whoever looks at one place that they have in common', async () => {
+  const place = { resource: parseResource('file:/repo'), extent: 'subtree' } as const
+  const tree = new LeaseService({ store: new MemoryStore({ ticks: runtime.ticks }), runtime })
+  const names = Array.from({ length: SESSIONS }, (_, index) => `file:/repo/${index}`)
+  await Promise.all(names.map((resource) => acquire(resource, tree)))
+  const { leases } = await tree.inspect(place)
+  expect(leases.length).toBe(SESSIONS)
 })
 
 it('refuses a cursor that no list gave', async () => {
