@@ -29,6 +29,7 @@ import { RenewalScheduler } from './renewal-scheduler.ts'
 import { enclosingLeases, leasesOf, runInside, Standstill } from './request-under.ts'
 import { BACKGROUND_WITHIN_MS, retry } from './retry.ts'
 import { FenceMemory, isStaleGrant, Tombstones, type SeenFence } from './stale-answers.ts'
+import { WaiterQueues, type QueuedWaiter } from '../service/waiter-queues.ts'
 import { overError, Wait, type Grant, type WaitContext } from './waiting.ts'
 import { WakeRouter } from './wake-router.ts'
 
@@ -37,6 +38,8 @@ export interface AcquisitionOptions {
   readonly runtime: Runtime
   readonly holder: string
   readonly session: string
+  /** Whether no other process takes part in the session. */
+  readonly isAloneInSession: boolean
   /** Whether the session does one thing after another, in however many processes. */
   readonly sequential: boolean
   readonly claimWindowMs: number | null
@@ -47,6 +50,9 @@ export interface AcquisitionOptions {
   /** Whether leases are renewed no longer than the store's `max_hold_seconds`. */
   readonly maxHold: 'none' | 'configured'
 }
+
+/** Of the waits of a client for one resource, so many are heard of each third of a claim window: more than one may fail to be. */
+const FIRST_COUNT = 2
 
 export type Obtaining = { readonly kind: 'granted'; readonly lease: LeaseHandle } | Held
 export type ObtainingAll =
@@ -138,7 +144,9 @@ export class Acquisitions implements HandleClient {
     this.#grants = new GrantRegistry({ api, handles, background, signer: options.signer })
     const scheduler = new RenewalScheduler({ runtime, clock, keepAlive: true })
     const onQueued = (): void => this.#router.listen()
-    this.waitContext = { runtime, clock, scheduler, standstill, looks, background, onQueued }
+    const ownQueues = options.isAloneInSession ? new WaiterQueues<QueuedWaiter>(FIRST_COUNT) : null
+    const shared = { runtime, clock, scheduler, standstill, looks, background, ownQueues }
+    this.waitContext = { ...shared, onQueued }
   }
 
   /** The client was closed and waits for nothing any more. */

@@ -185,6 +185,7 @@ export function pendingUpgrade(options: PendingUpgradeOptions): PendingRequest {
     },
     withdraw: options.undo,
     awaitHandOff: () => null,
+    placeAt: () => null,
     isForeign: () => false,
     mayBeTurn: async () => {
       const { leases } = await api.inspect({ resource, extent })

@@ -16,6 +16,7 @@ import type {
   TicketRef,
   Unsubscribe,
 } from '../service/lease-api.ts'
+import type { QueuedWaiter } from '../service/waiter-queues.ts'
 
 export interface GrantedAnswer {
   readonly kind: 'granted'
@@ -41,7 +42,7 @@ export type WaitAnswer = GrantedAnswer | QueuedAnswer | Waiting | Dropped | Refu
 export type Why = 'timed_out' | 'aborted'
 
 /** What a waiter says with its claim. */
-export type ClaimHints = Pick<TicketRef, 'expects' | 'implied'>
+export type ClaimHints = Pick<TicketRef, 'expects' | 'implied' | 'behindOwn'>
 
 /** How a release of the same process takes the claim of a wait along, in its own commit. */
 export interface HandOff {
@@ -52,6 +53,8 @@ export interface HandOff {
   /** The waiters of this process that were before it are gone. */
   readonly onFirst: () => void
 }
+
+export type OwnPlace = Pick<QueuedWaiter, 'id' | 'resource' | 'orderUs'>
 
 export interface PendingRequest {
   /** What is waited for, as messages name it. */
@@ -71,6 +74,8 @@ export interface PendingRequest {
   isForeign(lease: LeaseInfo): boolean
   /** Lets a release of this process take the claim along from now on; null for what is not served by one claim. */
   awaitHandOff(handOff: HandOff, orderUs: number): Unsubscribe | null
+  /** Its place among others of its client; null if it may be served although one of these waits before it. */
+  placeAt(orderUs: number): OwnPlace | null
   /** A look that changes nothing: could a claim succeed, or is the ticket gone? */
   mayBeTurn(): Promise<boolean>
 }
@@ -125,6 +130,13 @@ export class PendingAcquire implements PendingRequest {
     return this.#api.standBy?.(waiter) ?? null
   }
 
+  /** A shared lease may be offered beside others, and one that reaches further is not offered: its waiter has to look. */
+  placeAt(orderUs: number): OwnPlace | null {
+    const { id, resource, slots, extent = 'exact' } = this.#request
+    const { mode = slots === undefined ? 'exclusive' : 'shared' } = this.#request
+    return mode === 'exclusive' && extent === 'exact' ? { id, resource, orderUs } : null
+  }
+
   async mayBeTurn(): Promise<boolean> {
     const ticket = this.#ticket
     // A ticket that reaches further is woken, not offered, so it has to look at all that may be in its way.
@@ -153,6 +165,7 @@ export function pendingGroup(api: LeaseApi, request: AcquireAllRequest): Pending
     },
     withdraw: (why) => Promise.all(tickets.map((ticket) => api.withdraw({ ...ticket, why }))),
     awaitHandOff: () => null,
+    placeAt: () => null,
     isForeign: ({ id }) => !tickets.some((ticket) => ticket.id === id),
     mayBeTurn: async () => {
       const looks = tickets.map(async (ticket) => {

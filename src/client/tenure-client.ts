@@ -121,6 +121,8 @@ export class TenureClient implements Tenure {
     this.config = new ClientConfig(api, runtime, () => this.#requireOpen())
     this.#acquisitions = new Acquisitions({
       ...{ api, runtime, holder: this.holder, session: this.#session },
+      // A session that was named may have other processes, which may live on when this one is dead.
+      isAloneInSession: session === undefined,
       sequential,
       claimWindowMs: readClaimWindow(claimWindowMs),
       ...{ signer, ...readKeeping(options) },

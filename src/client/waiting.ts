@@ -20,6 +20,7 @@ import { onAbort } from '../runtime/abort-listeners.ts'
 import { report, reportTo, type RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { Unsubscribe } from '../service/lease-api.ts'
+import type { QueuedWaiter, WaiterQueues } from '../service/waiter-queues.ts'
 import type { TakeOver } from './background-work.ts'
 import type { HolderClock, Moment, Term } from './holder-clock.ts'
 import { grantedTerm } from './holding.ts'
@@ -45,6 +46,8 @@ export interface WaitContext {
   readonly standstill: Standstill
   /** Looks that fail while the store is away. */
   readonly looks: RepeatedFault
+  /** The waits of a client that is alone in its session; null where others may be in it, of which it does not know. */
+  readonly ownQueues: WaiterQueues<QueuedWaiter> | null
   /** A ticket was filed: from now on wake-ups are wanted. */
   readonly onQueued: () => void
 }
@@ -103,6 +106,11 @@ export class Wait {
   #wakeSleeper: (() => void) | null = null
   #orderUs: number | null = null
   #leaveHandOff: Unsubscribe | null = null
+  /** Among the waits of its client for the same resource. */
+  #ownPlace: QueuedWaiter | null = null
+  #leaveOwnQueue: Unsubscribe | null = null
+  /** How often a ticket that is not behind others of its client must be heard of. */
+  #shortestMs = Infinity
   /** A claim that goes along with a release. */
   #carriedClaim: { readonly call: Promise<WaitAnswer>; readonly sent: Moment } | null = null
   /** When to ask if nothing is heard before. */
@@ -152,6 +160,7 @@ export class Wait {
       stopListening?.()
       this.#timer?.cancel()
       this.#leaveHandOff?.()
+      this.#leaveOwnQueue?.()
       this.#implied?.end()
       this.#wakeSleeper?.()
     }
@@ -270,8 +279,9 @@ export class Wait {
   }
 
   async #claim(signal: Signal): Promise<WaitAnswer> {
-    if (signal === 'wake') return this.#request.claim({ expects: 'offer' })
-    const news = (await this.#implied?.news()) ?? {}
+    const place = this.#isBehindOwn ? ({ behindOwn: true } as const) : {}
+    if (signal === 'wake') return this.#request.claim({ expects: 'offer', ...place })
+    const news = { ...place, ...(await this.#implied?.news()) }
     const isLook = this.#isLook || signal === 'hint'
     return this.#request.claim(isLook ? news : { expects: 'nothing', ...news })
   }
@@ -294,7 +304,10 @@ export class Wait {
   }
 
   /** The next thing to do is to keep the ticket alive, or to claim in full if that is due before. */
-  #next(keepAliveMs: number): number {
+  #next(toldMs: number): number {
+    this.#shortestMs = Math.min(this.#shortestMs, toldMs)
+    // The ticket may have become one of the first while the answer was on its way.
+    const keepAliveMs = this.#isBehindOwn ? toldMs : this.#shortestMs
     const lookAfterMs = Math.max(0, this.#lookAtMs - this.#context.runtime.monotonicMs())
     this.#isLook = lookAfterMs <= keepAliveMs
     return Math.min(keepAliveMs, lookAfterMs)
@@ -306,6 +319,28 @@ export class Wait {
     this.#orderUs = orderUs
     this.#leaveHandOff?.()
     this.#leaveHandOff = this.#request.awaitHandOff(this.#handOff, orderUs)
+    this.#leaveOwnQueue?.()
+    const place = this.#request.placeAt(orderUs)
+    const { ownQueues } = this.#context
+    if (place === null || ownQueues === null) return
+    this.#ownPlace = { ...place, onFirst: () => this.#speakSoon() }
+    this.#leaveOwnQueue = ownQueues.add(this.#ownPlace)
+  }
+
+  get #isBehindOwn(): boolean {
+    const place = this.#ownPlace
+    if (place === null) return false
+    return this.#context.ownQueues?.first(place.resource).includes(place) === false
+  }
+
+  /** Tickets of its client that were before it are gone: it is kept alive as often as these were, and may be next. */
+  #speakSoon(): void {
+    const dueMs = this.#context.runtime.monotonicMs() + this.#shortestMs
+    this.#lookAtMs = Math.min(this.#lookAtMs, dueMs)
+    if (dueMs >= this.#dueMs) return
+    this.#dueMs = dueMs
+    this.#isLook = true
+    if (this.#signal === 'none') this.#wakeSleeper?.()
   }
 
   #conclude(
@@ -366,12 +401,14 @@ export class Wait {
   /** Returns when it is time to ask: after `afterMs`, or sooner when a signal gives reason to. */
   async #untilDue(afterMs: number): Promise<void> {
     const { runtime } = this.#context
-    const dueMs = runtime.monotonicMs() + afterMs
-    this.#dueMs = dueMs
+    this.#dueMs = runtime.monotonicMs() + afterMs
     for (;;) {
+      const dueMs = this.#dueMs
       const leftMs = dueMs - runtime.monotonicMs()
       if (leftMs <= 0) return
       await this.#unlessInterrupted(this.#sleep(leftMs))
+      const isNothingNew = this.#signal === 'none' && this.#carriedClaim === null
+      if (isNothingNew && this.#dueMs < dueMs) continue
       if (this.#signal !== 'hint' || this.#carriedClaim !== null) return
       this.#signal = 'none'
       // A look that is slow, or never answered, must not cost the ticket its keep-alive.

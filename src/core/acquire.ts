@@ -37,6 +37,7 @@ import {
   type Lease,
   type Revoking,
 } from './lease.ts'
+import { keepAliveMsOf } from './keep-alive.ts'
 import { TICKETS_PER_REALM_MAX } from './limits.ts'
 import {
   endedOutcome,
@@ -286,11 +287,6 @@ export function queuedOutcome(
 
 export function waitedMsOf(ticket: Ticket, { tick }: Now): number {
   return Math.max(0, (tick.us - arrivedUs(ticket)) / US_PER_MS)
-}
-
-/** How often a waiter is heard of: often enough that two of its keep-alives may be lost. */
-export function keepAliveMsOf({ claimWindowMs }: Ticket): number {
-  return Math.max(1, Math.floor(claimWindowMs / 3))
 }
 
 /** What a lease is made of. */

@@ -2,10 +2,11 @@
  * Decides a claim: the waiter says that it is still there. With an offer it becomes the holder; without one its
  * ticket lives for another window. A repeated claim finds the lease that the first one made.
  */
-import { keepAliveMsOf, queuedOutcome, waitedMsOf, grant } from './acquire.ts'
+import { queuedOutcome, waitedMsOf, grant } from './acquire.ts'
 import { adopt, adoptable, adoptedBefore, isOwn, otherTransfer } from './adopt.ts'
 import type { ClaimOffer, KeepAlive, TakeUp } from './command.ts'
 import { Draft, eventCommon } from './draft.ts'
+import { keepAliveMsOf, keptUntil } from './keep-alive.ts'
 import { isHeld, isWaiting, type Lease, type LeaseId, type Offer, type Ticket } from './lease.ts'
 import {
   endedOutcome,
@@ -18,7 +19,7 @@ import {
 } from './outcome.ts'
 import type { Decision, PriorEffect, RealmView } from './realm.ts'
 import { fail, makeOffers, settle } from './settle.ts'
-import { deadlineAfter, hasPassed, type Now } from './time.ts'
+import { hasPassed, type Now } from './time.ts'
 
 export function decideClaim(
   view: RealmView,
@@ -61,8 +62,7 @@ export function decideClaim(
     deny(draft, [ticket], other)
     return draft.answer(other)
   }
-  stayInQueue(draft, ticket, command)
-  return draft.answer(queuedOutcome(draft, ticket, 0))
+  return draft.answer(queuedOutcome(draft, stayInQueue(draft, ticket, command), 0))
 }
 
 /**
@@ -72,19 +72,23 @@ export function decideClaim(
 export function stayInQueue(
   draft: Draft,
   ticket: Ticket,
-  { implied }: Pick<ClaimOffer, 'implied'> = {},
-): void {
+  { implied, behindOwn }: Pick<ClaimOffer, 'implied' | 'behindOwn'> = {},
+): Ticket {
   const { now } = draft
-  const { under } = ticket
+  const { under, claimWindowMs } = ticket
   const isSaid = under !== undefined && !under.implied
   const isNews = implied !== undefined && !isSaid && under?.leaseIds.join() !== implied.join()
   const isChanged = isNews && (under !== undefined || implied.length > 0)
+  const kept = behindOwn === true && ticket.group === null ? ({ behindOwn } as const) : {}
   draft.record({
     type: 'lease.waiting',
     ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),
-    deadline: deadlineAfter(now, ticket.claimWindowMs),
+    deadline: keptUntil({ claimWindowMs, ...kept }, now),
+    ...kept,
     ...(isChanged ? { implied } : {}),
   })
+  const { behindOwn: _before, ...first } = ticket
+  return { ...first, ...kept }
 }
 
 /** Settles nothing and looks at nothing else: only a claim can tell how things stand if they are not as they were. */
@@ -103,9 +107,8 @@ export function decideKeepAlive(
     ticket.offer === null &&
     ticket.group === null
   if (!isAsBefore) return draft.answer({ kind: 'claim_needed', leaseId })
-  stayInQueue(draft, ticket, command)
-  const waitedMs = waitedMsOf(ticket, now)
-  return draft.answer({ kind: 'waiting', leaseId, waitedMs, keepAliveMs: keepAliveMsOf(ticket) })
+  const keepAliveMs = keepAliveMsOf(stayInQueue(draft, ticket, command))
+  return draft.answer({ kind: 'waiting', leaseId, waitedMs: waitedMsOf(ticket, now), keepAliveMs })
 }
 
 /** What stands beside a shared offer has to be looked at, what stands beside an exclusive one does not. */

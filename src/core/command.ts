@@ -59,6 +59,8 @@ export interface ClaimOffer {
   readonly session: string
   /** What the ticket is taken to be under from now on, unless its requester said so. Absent: as it was. */
   readonly implied?: readonly LeaseId[]
+  /** Tickets of the same client stand before this one, and are kept alive each third of their window (keep-alive.ts). */
+  readonly behindOwn?: boolean
 }
 
 /**
@@ -74,6 +76,7 @@ export interface KeepAlive {
   readonly holder: string
   readonly session: string
   readonly implied?: readonly LeaseId[]
+  readonly behindOwn?: boolean
 }
 
 /**

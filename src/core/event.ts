@@ -142,6 +142,8 @@ export interface LeaseWaiting extends EventCommon {
   readonly deadline: Tick
   /** What it is taken to be under from now on. Absent: as before. */
   readonly implied?: readonly LeaseId[]
+  /** Until when it lives counts with that. Absent: it does not stand behind tickets of its own client. */
+  readonly behindOwn?: true
 }
 
 /** A wait ended without a grant. */

@@ -150,16 +150,24 @@ function evolveTicket(ticket: Ticket, event: LeaseOffered | LeaseWaiting | Lease
       return waitingTicket(ticket, event)
     case 'lease.failed': {
       const { failure, cycle } = event
-      return { ...withoutUnder(ticket), state: 'failed', offer: null, failure, cycle }
+      const last = placedTicket(withoutUnder(ticket), undefined)
+      return { ...last, state: 'failed', offer: null, failure, cycle }
     }
   }
 }
 
-function waitingTicket(ticket: Ticket, { deadline, implied }: LeaseWaiting): Ticket {
+function waitingTicket(before: Ticket, event: LeaseWaiting): Ticket {
+  const { deadline, implied, behindOwn } = event
+  const ticket = behindOwn === before.behindOwn ? before : placedTicket(before, behindOwn)
   if (implied === undefined) return { ...ticket, deadline }
   const waiting = { ...withoutUnder(ticket), deadline }
   if (implied.length === 0) return waiting
   return { ...waiting, under: { leaseIds: implied, implied: true } }
+}
+
+function placedTicket(ticket: Ticket, behindOwn: true | undefined): Ticket {
+  const { behindOwn: _behindOwn, ...first } = ticket
+  return behindOwn === undefined ? first : { ...first, behindOwn }
 }
 
 /** What no longer waits is under nothing. */

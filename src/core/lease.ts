@@ -154,6 +154,8 @@ export interface Ticket extends Claim {
   /** The claim window: a waiter that is not heard of before it passes is taken for dead. */
   readonly deadline: Tick
   readonly claimWindowMs: number
+  /** Tickets of its own client stand before it in the same queue, and are kept alive for it as well. */
+  readonly behindOwn?: true
   readonly offer: Offer | null
   readonly failure: TicketFailure | null
   /** Of a ticket that was refused because waiting would never end. */

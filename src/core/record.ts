@@ -117,6 +117,7 @@ interface TicketBody extends ClaimBody {
   priority?: number
   orderUs?: number
   claimWindowMs?: number
+  behindOwn?: true
   /** The deadline of its offer. */
   offered?: TickText
   failure?: TicketFailure
@@ -226,6 +227,7 @@ function ticketBody(ticket: Ticket, domain: string): TicketBody {
   if (ticket.priority !== 0) body.priority = ticket.priority
   if (ticket.orderUs !== ticket.createdAtMs * US_PER_MS) body.orderUs = ticket.orderUs
   if (ticket.claimWindowMs !== CLAIM_WINDOW_MS_DEFAULT) body.claimWindowMs = ticket.claimWindowMs
+  if (ticket.behindOwn !== undefined) body.behindOwn = true
   if (ticket.offer !== null) body.offered = tickText(ticket.offer.deadline, domain)
   if (ticket.failure !== null) body.failure = ticket.failure
   if (ticket.cycle !== null) body.cycle = ticket.cycle
@@ -311,8 +313,8 @@ function ticketOf(
   domain: string,
 ): Ticket {
   const { fence } = keys
-  const { offered } = body
-  return Object.assign(claimOf(keys, body), {
+  const { offered, behindOwn } = body
+  const ticket = Object.assign(claimOf(keys, body), {
     kind: 'ticket' as const,
     state: keys.state,
     group: body.group ?? null,
@@ -324,6 +326,7 @@ function ticketOf(
     failure: body.failure ?? null,
     cycle: body.cycle ?? null,
   })
+  return behindOwn === undefined ? ticket : Object.assign(ticket, { behindOwn })
 }
 
 /** The entry that an event tells of, as far as it differs from what the event says itself. */

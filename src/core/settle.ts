@@ -6,6 +6,7 @@
  */
 import { blockersOf, compareIds, compareTickets, isBlocked, type Blocker } from './conflict.ts'
 import { eventCommon, type Draft } from './draft.ts'
+import { keptAloneUntil } from './keep-alive.ts'
 import {
   expiryWallMs,
   isHeld,
@@ -31,12 +32,14 @@ import {
 } from './time.ts'
 
 export function settle(draft: Draft): void {
+  const silent: Ticket[] = []
   for (const { id } of dueEntries(draft)) {
     // Read anew: the end of a lease has ended what was derived from it, and nothing ends twice.
     const entry = draft.entries.get(id)
     if (entry?.kind === 'lease') settleLease(draft, entry)
-    if (entry?.kind === 'ticket') settleTicket(draft, entry)
+    if (entry?.kind === 'ticket' && settleTicket(draft, entry)) silent.push(entry)
   }
+  if (silent.length > 0) settleBehind(draft, silent)
   makeOffers(draft)
 }
 
@@ -138,15 +141,37 @@ function delayAfterForeignClock(lease: Lease, now: Now): Tick | null {
 /**
  * A lapse says that one waiter did not come. Other tickets of its session belong to other tasks of the process and are
  * dropped when these are not heard of, so that one task's fault costs no other its place. A process that is dead keeps
- * none of them alive: its tickets delay a queue by two windows at most.
+ * none of them alive: its tickets delay a queue by two windows at most. Returns whether it has failed.
  */
-function settleTicket(draft: Draft, ticket: Ticket): void {
-  if (ticket.state !== 'pending') return
-  const { now } = draft
-  if (ticket.offer !== null && hasPassed(ticket.offer.deadline, now.tick)) {
-    fail(draft, ticket, 'lapsed')
-  } else if (ticket.offer === null && hasPassed(ticket.deadline, now.tick)) {
-    fail(draft, ticket, 'abandoned')
+function settleTicket(draft: Draft, ticket: Ticket): boolean {
+  if (
+    ticket.state !== 'pending' ||
+    !hasPassed(ticket.offer?.deadline ?? ticket.deadline, draft.now.tick)
+  )
+    return false
+  fail(draft, ticket, ticket.offer === null ? 'abandoned' : 'lapsed')
+  return true
+}
+
+/**
+ * Tickets behind others of their client were kept alive by these. Once none of these stands, and nothing of all was heard
+ * of for a whole window, the process is dead and they are dropped; until then the first of them has to be heard of.
+ */
+function settleBehind(draft: Draft, silent: readonly Ticket[]): void {
+  const queues = new Map(silent.map((ticket) => [`${ticket.session} ${ticket.resource}`, ticket]))
+  for (const { session, resource } of queues.values()) {
+    const own = pendingTickets(draft).filter((ticket) => {
+      return ticket.session === session && ticket.resource === resource
+    })
+    const [first] = own
+    if (first === undefined || own.some(({ behindOwn }) => behindOwn !== true)) continue
+    const deadline = own.map(keptAloneUntil).reduce((a, b) => (a.us < b.us ? b : a))
+    if (hasPassed(deadline, draft.now.tick)) {
+      for (const ticket of own) fail(draft, ticket, 'abandoned')
+    } else {
+      const facts = { before: 'pending', after: 'pending' } as const
+      draft.record({ type: 'lease.waiting', ...eventCommon(first, draft.now, facts), deadline })
+    }
   }
 }
 

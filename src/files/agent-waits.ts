@@ -142,6 +142,8 @@ export class AgentWaits {
       standstill,
       looks: this.#looks,
       background: this.#background.add,
+      // An agent does one thing after another, and may have several processes.
+      ownQueues: null,
       onQueued: () => router.listen(),
     }
     return new Wait(context, request)

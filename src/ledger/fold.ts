@@ -60,9 +60,9 @@ type ByRenewal = 'deadline' | 'expiresAtMs' | 'renewedAtMs' | 'renewals' | 'ttlM
 function toldPart(
   entry: Entry,
   recordsRenewals: (resource: Resource) => boolean,
-): Omit<Ticket, 'deadline' | 'under'> | Omit<Lease, 'changedAtMs' | ByRenewal> {
+): Omit<Ticket, 'deadline' | 'under' | 'behindOwn'> | Omit<Lease, 'changedAtMs' | ByRenewal> {
   if (entry.kind === 'ticket') {
-    const { deadline: _deadline, under: _under, ...told } = entry
+    const { deadline: _deadline, under: _under, behindOwn: _behindOwn, ...told } = entry
     return told
   }
   const { changedAtMs: _changedAtMs, ...lease } = entry

@@ -250,6 +250,14 @@ const CLAIMED = {
       more: 'Empty when it no longer does. Without effect where the request said what it is under.',
     },
   ),
+  behindOwn: optional(
+    FLAG,
+    'Earlier tickets of the same client wait in the same queue, and are kept alive each third of their claim window',
+    {
+      more: 'This one then lives up to 60 s, and is dropped with those before it if nothing is heard of any of them.',
+      default: { value: false },
+    },
+  ),
 }
 
 const NOTE = checked(

@@ -117,11 +117,12 @@ const session = spelt((value) => parseSession(value))
 const resource = spelt((value) => parseResource(value))
 const budget = spelt((value) => parseBudget('budget', value))
 const tick = object<Tick>({ domain: text, us: integer })
+const IF_TRUE = optional(oneOf([true]))
 const CYCLE_STEP: Shape<Required<CycleStep>> = {
   holder,
   session: text,
   resource,
-  implied: optional(oneOf([true])),
+  implied: IF_TRUE,
 }
 const cycle = listOf(object(CYCLE_STEP))
 const metadata = spelt((value) => parseNote(null, value).metadata)
@@ -201,6 +202,7 @@ const TICKET: Shape<Required<Ticket>> = {
   orderUs: integer,
   deadline: tick,
   claimWindowMs: within(CLAIM_WINDOW_MS_MIN, CLAIM_WINDOW_MS_MAX),
+  behindOwn: IF_TRUE,
   offer: maybe(object<Offer>({ fence: count, deadline: tick })),
   failure: maybe(oneOf(FAILURES)),
   cycle: maybe(cycle),
@@ -254,7 +256,7 @@ const OWN: { readonly [Type in LeaseEvent['type']]: OwnShape<Type> } = {
   'lease.unlocked': {},
   'lease.queued': { ticket: object(TICKET) },
   'lease.offered': { fence: count, deadline: tick },
-  'lease.waiting': { deadline: tick, implied: optional(listOf(id)) },
+  'lease.waiting': { deadline: tick, implied: optional(listOf(id)), behindOwn: IF_TRUE },
   'lease.failed': { failure: oneOf(FAILURES), cycle: maybe(cycle) },
   'lease.denied': { ticket: object(TICKET) },
   'lease.accounted': { change },

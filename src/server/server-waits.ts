@@ -172,6 +172,8 @@ export class ServerWaits {
         standstill: this.#standstill,
         looks: this.#looks,
         background: this.#background.add,
+        // One caller of a session may be gone while others of it wait.
+        ownQueues: null,
         onQueued: () => this.#listen(session, wait, tickets),
       },
       pending,

@@ -142,15 +142,18 @@ function waitOf(waitMs: AcquireRequest['waitMs']): Wait {
 }
 
 export function claimCommand(ticket: TicketRef): ClaimOffer {
-  return { kind: 'claim', ...ticketPlace(ticket), ...impliedOf(ticket) }
+  return { kind: 'claim', ...ticketPlace(ticket), ...claimHints(ticket) }
 }
 
 export function keepAliveCommand(ticket: TicketRef): KeepAlive {
-  return { kind: 'keep_alive', ...ticketPlace(ticket), ...impliedOf(ticket) }
+  return { kind: 'keep_alive', ...ticketPlace(ticket), ...claimHints(ticket) }
 }
 
-function impliedOf({ implied }: TicketRef): Pick<ClaimOffer, 'implied'> {
-  return implied === undefined ? {} : { implied: withoutRepeats(implied) }
+function claimHints({ implied, behindOwn }: TicketRef): Pick<ClaimOffer, 'implied' | 'behindOwn'> {
+  return {
+    ...(implied === undefined ? {} : { implied: withoutRepeats(implied) }),
+    ...(behindOwn === true ? { behindOwn } : {}),
+  }
 }
 
 function withoutRepeats(leaseIds: readonly LeaseId[]): readonly LeaseId[] {
@@ -167,7 +170,7 @@ export function withdrawCommand(ticket: WithdrawRequest): Withdraw {
 
 /** From here on inwards a session is known by its digest alone. */
 function ticketPlace(
-  ticket: Omit<TicketRef, 'expects' | 'implied'>,
+  ticket: Omit<TicketRef, 'expects' | 'implied' | 'behindOwn'>,
 ): Place & { readonly holder: string; readonly session: string } {
   return {
     leaseId: ticket.id,

@@ -31,6 +31,7 @@ import type {
   Unsubscribe,
   WakeSignal,
 } from '../store-port/store.ts'
+import type { QueuedWaiter } from './waiter-queues.ts'
 
 /** An event of the ledger, or a refusal that is counted beside it. */
 export interface HistoryEntry extends LedgerEntry {
@@ -75,17 +76,11 @@ export type SettingChange = RequestOf<'configure'>
 export type LeaseRef = DeriveRequest['parent']
 
 /** A waiter to which a release of the same process can hand over: the release carries its claim in the same commit. */
-export interface HandOffWaiter {
-  /** Of its ticket. */
-  readonly id: LeaseId
-  readonly resource: Resource
-  readonly orderUs: number
+export interface HandOffWaiter extends QueuedWaiter {
   /** Whether nothing is under way for its ticket. */
   readonly isReady: () => boolean
   /** A release is about to leave, with its claim; the waiter hears what came of that, null if it was not its turn. */
   readonly carryClaim: () => (claim: Promise<ClaimAnswer | null>) => void
-  /** The waiters of its process that were before it are gone. */
-  readonly onFirst: () => void
 }
 
 export type SpendAnswer = { readonly kind: 'spent'; readonly lease: LeaseInfo } | Refusal

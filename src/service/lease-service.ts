@@ -10,7 +10,6 @@ import type {
   Upgrade,
   WithdrawUpgrade,
 } from '../core/command.ts'
-import { compareTickets } from '../core/conflict.ts'
 import type { OutcomeOf } from '../core/decide.ts'
 import { closedError, isLeaseError, LeaseError } from '../core/errors.ts'
 import type { ClaimOutcome, Queued, QueuedAll, ReleaseOutcome, Waiting } from '../core/outcome.ts'
@@ -25,7 +24,6 @@ import {
   type Ticket,
 } from '../core/lease.ts'
 import { INSPECT_LIMIT_MAX, LIST_LIMIT_MAX } from '../core/limits.ts'
-import type { Resource } from '../core/resource.ts'
 import { parseSettingValue, refuseMeaninglessOverride } from '../core/settings.ts'
 import type { SettingRow, Settings } from '../core/settings.ts'
 import type { Now } from '../core/time.ts'
@@ -33,7 +31,6 @@ import { REQUESTS, type RequestOf } from '../protocol/requests.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { sessionDigest } from './session-digest.ts'
-import { TransientMap } from '../runtime/transient-map.ts'
 import type { EntryQuery, Store } from '../store-port/store.ts'
 import { cleanUp, placesToSettle, Sweeper } from './cleanup.ts'
 import * as commands from './commands.ts'
@@ -92,6 +89,7 @@ import type {
   WithdrawRequest,
 } from './lease-api.ts'
 import { LeaseQuestions } from './lease-questions.ts'
+import { WaiterQueues } from './waiter-queues.ts'
 import { watchLedger } from './watch.ts'
 
 export interface LeaseServiceOptions {
@@ -113,8 +111,12 @@ interface ServiceParts {
 }
 
 export class LeaseService implements LeaseApi {
-  /** Waiters of this process to which a release hands over. */
-  readonly #handOffs: HandOffRegistry
+  /**
+   * Waiters of this process. When one of its clients releases what the first of them waits for, the release carries that
+   * waiter's claim: what would have been an offer, a wake-up and a claim is one commit. If it is not the waiter's turn
+   * after all, because a ticket of another process is before it, nothing has happened to its own.
+   */
+  readonly #handOffs: WaiterQueues<HandOffWaiter>
   readonly #parts: ServiceParts
   readonly #runtime: Runtime
   readonly #leave: () => Promise<void>
@@ -127,7 +129,7 @@ export class LeaseService implements LeaseApi {
   #isClosed = false
 
   constructor({ store, runtime, sweep = false, sharing, leave }: LeaseServiceOptions) {
-    this.#handOffs = sharing === undefined ? new HandOffRegistry() : sharing.#handOffs
+    this.#handOffs = sharing === undefined ? new WaiterQueues(1) : sharing.#handOffs
     this.#runtime = runtime
     this.#leave = leave ?? (() => store.close())
     this.#refusals = sharing === undefined ? new RefusalCounter(store, runtime) : sharing.#refusals
@@ -230,10 +232,11 @@ export class LeaseService implements LeaseApi {
     const place = knownPlace(request) ?? (await this.#locate(request))
     if (place === null) return { kind: 'not_found', leaseId: request.id }
     const command = commands.releaseCommand(request, place)
-    const waiter = this.#handOffs.first(place.resource)
-    const { outcome, now } = await (waiter === null
-      ? this.#open.runner.run(command)
-      : this.#handOver(command, waiter))
+    const [waiter] = this.#handOffs.first(place.resource)
+    // One that is asking by itself at this moment is not passed by: none behind it is next.
+    const { outcome, now } = await (waiter?.isReady() === true
+      ? this.#handOver(command, waiter)
+      : this.#open.runner.run(command))
     return commands.releaseAnswer(outcome, now)
   }
 
@@ -572,37 +575,4 @@ function knownPlace({ id: leaseId, resource, extent = 'exact' }: LeaseRef): comm
 function isShort(outcome: OutcomeOf<Derive | Spend>): boolean {
   if (outcome.kind === 'budget_exhausted') return true
   return outcome.kind === 'invalid_derivation' && outcome.shortage !== undefined
-}
-
-/**
- * Waiters of this process. When one of its clients releases what the first of them waits for, the release carries that
- * waiter's claim: what would have been an offer, a wake-up and a claim is one commit. If it is not the waiter's turn after
- * all, because a ticket of another process is before it, nothing has happened to its own.
- */
-class HandOffRegistry {
-  /** In the order in which they are served. */
-  readonly #queues = new TransientMap<Resource, HandOffWaiter[]>()
-
-  add(waiter: HandOffWaiter): Unsubscribe {
-    const { resource } = waiter
-    const queue = this.#queues.get(resource) ?? []
-    const behind = queue.findLastIndex((other) => compareTickets(other, waiter) < 0)
-    queue.splice(behind + 1, 0, waiter)
-    this.#queues.set(resource, queue)
-    return () => this.#remove(waiter)
-  }
-
-  /** The first waiter, unless it is asking by itself at this moment: none behind it is next. */
-  first(resource: Resource): HandOffWaiter | null {
-    const first = this.#queues.get(resource)?.[0]
-    return first !== undefined && first.isReady() ? first : null
-  }
-
-  #remove(waiter: HandOffWaiter): void {
-    const queue = this.#queues.get(waiter.resource) ?? []
-    const place = queue.indexOf(waiter)
-    if (place >= 0) queue.splice(place, 1)
-    if (queue.length === 0) this.#queues.delete(waiter.resource)
-    else if (place === 0) queue[0]?.onFirst()
-  }
 }

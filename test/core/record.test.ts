@@ -114,7 +114,7 @@ const LEASE: Arbitraries<Omit<Lease, 'delegation' | 'under' | 'tokenName' | 'cha
   epoch: fc.nat({ max: 3 }),
 }
 
-const TICKET: Arbitraries<Omit<Ticket, 'delegation' | 'under' | 'tokenName'>> = {
+const TICKET: Arbitraries<Omit<Ticket, 'delegation' | 'under' | 'tokenName' | 'behindOwn'>> = {
   ...CLAIM,
   kind: fc.constant('ticket'),
   state: fc.constantFrom('pending', 'failed'),
@@ -136,7 +136,7 @@ function partly<Value extends object>(required: object, optional: object): fc.Ar
 }
 
 const lease = partly<Lease>(LEASE, { ...RARE, changedAtMs: wallMs })
-const ticket = partly<Ticket>(TICKET, RARE)
+const ticket = partly<Ticket>(TICKET, { ...RARE, behindOwn: fc.constant(true) })
 const entry: fc.Arbitrary<Entry> = fc.oneof(lease, ticket)
 
 const COMMON: Arbitraries<EventCommon> = {
@@ -154,7 +154,7 @@ const COMMON: Arbitraries<EventCommon> = {
 
 type Own<Type extends LeaseEventType> = Omit<
   Extract<LeaseEvent, { readonly type: Type }>,
-  keyof EventCommon | 'type' | 'under' | 'implied'
+  keyof EventCommon | 'type' | 'under' | 'implied' | 'behindOwn'
 >
 const change: fc.Arbitrary<AccountChange> = fc.oneof(
   fc.record({ kind: fc.constant('spent' as const), amounts: budget }),
@@ -189,7 +189,7 @@ const OWN: { readonly [Type in LeaseEventType]: Arbitraries<Own<Type>> } = {
 /** Of the types that have them. */
 const OWN_RARE: Partial<Record<LeaseEventType, object>> = {
   'lease.upgrading': { under },
-  'lease.waiting': { implied: fc.array(anId, { maxLength: 2 }) },
+  'lease.waiting': { implied: fc.array(anId, { maxLength: 2 }), behindOwn: fc.constant(true) },
 }
 
 /** What an event tells of is its own entry. */

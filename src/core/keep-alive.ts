@@ -1,0 +1,38 @@
+/**
+ * How waiters keep their places. A waiter is heard of each third of its claim window, so that two keep-alives may be lost,
+ * and after a whole window without one its ticket is dropped. Of thousands of tickets of one client in a queue only the
+ * first need that: the rest stand behind them (`behindOwn`), cannot be next, and are heard of much less often.
+ *
+ * Promises: a process that is dead delays a queue by two windows at most, and one task's fault costs no other task of a
+ * live process its place. `settle.ts` keeps both.
+ */
+import type { Ticket } from './lease.ts'
+import { CLAIM_WINDOW_MS_MAX } from './limits.ts'
+import { deadlineAfter, US_PER_MS, type Now, type Tick } from './time.ts'
+
+/** 10,000 waiters of four clients, heard of each third of a window of 5 s, are 6,000 commits a second; so they are 500. */
+export const BEHIND_OWN_WINDOWS = 12
+
+type Kept = Pick<Ticket, 'claimWindowMs' | 'behindOwn'>
+
+function windowMsOf({ claimWindowMs, behindOwn }: Kept): number {
+  if (behindOwn !== true) return claimWindowMs
+  return Math.min(claimWindowMs * BEHIND_OWN_WINDOWS, CLAIM_WINDOW_MS_MAX)
+}
+
+/** How often its waiter is heard of. */
+export function keepAliveMsOf(ticket: Kept): number {
+  return Math.max(1, Math.floor(windowMsOf(ticket) / 3))
+}
+
+/** Until when a ticket lives whose waiter is heard of now. */
+export function keptUntil(ticket: Kept, now: Now): Tick {
+  return deadlineAfter(now, windowMsOf(ticket))
+}
+
+/** Until when it would live without the tickets before it: for one claim window since its waiter was last heard of. */
+export function keptAloneUntil(ticket: Ticket): Tick {
+  const { deadline, claimWindowMs } = ticket
+  const lessMs = windowMsOf(ticket) - claimWindowMs
+  return { domain: deadline.domain, us: deadline.us - lessMs * US_PER_MS }
+}

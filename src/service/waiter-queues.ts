@@ -1,0 +1,46 @@
+/** The waiters of one process, or of one client, by what they wait for and in the order in which they are served. */
+import { compareTickets } from '../core/conflict.ts'
+import type { LeaseId } from '../core/lease.ts'
+import type { Resource } from '../core/resource.ts'
+import { TransientMap } from '../runtime/transient-map.ts'
+import type { Unsubscribe } from '../store-port/store.ts'
+
+export interface QueuedWaiter {
+  /** Of its ticket. */
+  readonly id: LeaseId
+  readonly resource: Resource
+  readonly orderUs: number
+  /** It is one of the first now, because one that was before it is gone. */
+  readonly onFirst: () => void
+}
+
+export class WaiterQueues<Waiter extends QueuedWaiter> {
+  readonly #firstCount: number
+  readonly #queues = new TransientMap<Resource, Waiter[]>()
+
+  /** `firstCount`: how many of a queue are its first. */
+  constructor(firstCount: number) {
+    this.#firstCount = firstCount
+  }
+
+  add(waiter: Waiter): Unsubscribe {
+    const { resource } = waiter
+    const queue = this.#queues.get(resource) ?? []
+    const behind = queue.findLastIndex((other) => compareTickets(other, waiter) < 0)
+    queue.splice(behind + 1, 0, waiter)
+    this.#queues.set(resource, queue)
+    return () => this.#remove(waiter)
+  }
+
+  first(resource: Resource): readonly Waiter[] {
+    return this.#queues.get(resource)?.slice(0, this.#firstCount) ?? []
+  }
+
+  #remove(waiter: Waiter): void {
+    const queue = this.#queues.get(waiter.resource) ?? []
+    const place = queue.indexOf(waiter)
+    if (place >= 0) queue.splice(place, 1)
+    if (queue.length === 0) this.#queues.delete(waiter.resource)
+    else if (place >= 0 && place < this.#firstCount) queue[this.#firstCount - 1]?.onFirst()
+  }
+}
