@@ -5,7 +5,8 @@
  * life.
  */
 import { isLeaseError } from '../src/core/errors.ts'
-import type { DeriveOptions, Lease } from '../src/client/contract.ts'
+import type { Lease } from '../src/client/contract.ts'
+import type { DeriveOptions } from '../src/client/options.ts'
 import { parseResource } from '../src/core/resource.ts'
 import type { Calls } from './calls.ts'
 import type { FencedResources } from './fenced-resource.ts'

@@ -2,7 +2,8 @@
  * What a process does all day: it asks for leases in every way there is, works with what it gets, gives up waiting,
  * and now and then revokes a lease of another holder. A process runs several of these at once.
  */
-import type { AcquireOptions, Lease, Tenure } from '../src/client/contract.ts'
+import type { Lease, Tenure } from '../src/client/contract.ts'
+import type { AcquireOptions } from '../src/client/options.ts'
 import { parseResource } from '../src/core/resource.ts'
 import type { Inspection } from '../src/service/lease-api.ts'
 import type { Calls } from './calls.ts'

@@ -2,7 +2,8 @@
  * What processes ask for: which resources there are, and with which options they are asked for. Some worlds know
  * nothing but exclusive leases of single resources; in the others everything is mixed.
  */
-import type { AcquireOptions, TryAcquireOptions, Wanted } from '../src/client/contract.ts'
+import type { TryAcquireOptions } from '../src/client/contract.ts'
+import type { AcquireOptions, Wanted } from '../src/client/options.ts'
 import { touch } from './checkers/reach.ts'
 import { parseResource, type Extent } from '../src/core/resource.ts'
 import type { Random } from './random.ts'

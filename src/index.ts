@@ -5,34 +5,36 @@ export { FAULT_CHANNEL, onFault } from './runtime/diagnostics.ts'
 
 export type {
   AcquireAllOptions,
+  Attempt,
+  EpochRange,
+  HandleState,
+  Lease,
+  LeaseEvents,
+  LeaseSet,
+  ModeChange,
+  Receiver,
+  Tenure,
+  TenureConfig,
+  TryAcquireOptions,
+} from './client/contract.ts'
+export type {
   AcquireOptions,
   AdoptOptions,
   AdvanceOptions,
   SpendOptions,
-  Attempt,
   DeriveOptions,
-  EpochRange,
-  HandleState,
   HistoryOptions,
-  Lease,
-  LeaseEvents,
-  LeaseSet,
   ListOptions,
-  ModeChange,
   ReasonOptions,
-  Receiver,
   ReleaseOptions,
   RenewOptions,
   RevokeOptions,
   SettingOptions,
-  Tenure,
-  TenureConfig,
-  TryAcquireOptions,
   UpdateOptions,
   UpgradeOptions,
   Wanted,
   WatchOptions,
-} from './client/contract.ts'
+} from './client/options.ts'
 export type { GrantSigner } from './client/grant-signer.ts'
 export type { Budget, Dimension } from './core/budget.ts'
 export type { Scope, ScopedAct } from './core/scope.ts'

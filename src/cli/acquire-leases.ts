@@ -1,5 +1,6 @@
 /** Takes what `acquire` and `run` want: one lease, or several at once. */
-import type { HandleState, Lease, LeaseSet, ReleaseOptions, Tenure } from '../client/contract.ts'
+import type { HandleState, Lease, LeaseSet, Tenure } from '../client/contract.ts'
+import type { ReleaseOptions } from '../client/options.ts'
 import type { LeaseId } from '../core/lease.ts'
 import { UNDER_MAX } from '../core/limits.ts'
 import type { Identity } from './identity.ts'

@@ -1,5 +1,6 @@
 /** The resources and options that `acquire` and `run` share. */
-import type { AcquireAllOptions, AcquireOptions } from '../client/contract.ts'
+import type { AcquireAllOptions } from '../client/contract.ts'
+import type { AcquireOptions } from '../client/options.ts'
 import type { Budget } from '../core/budget.ts'
 import { invalid } from '../core/errors.ts'
 import type { Mode, Reach } from '../core/resource.ts'

@@ -36,25 +36,6 @@ import type {
   WatchOptions,
 } from './options.ts'
 
-export type {
-  AcquireOptions,
-  AdoptOptions,
-  AdvanceOptions,
-  DeriveOptions,
-  HistoryOptions,
-  ListOptions,
-  ReasonOptions,
-  ReleaseOptions,
-  RenewOptions,
-  RevokeOptions,
-  SettingOptions,
-  SpendOptions,
-  UpdateOptions,
-  UpgradeOptions,
-  Wanted,
-  WatchOptions,
-}
-
 /**
  * What this holder knows, at the moment of reading, of a lease it was given.
  *

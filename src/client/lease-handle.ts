@@ -23,21 +23,17 @@ import { outsideScope, parseAct, type ScopedAct } from '../core/scope.ts'
 import { readOptions } from '../protocol/library.ts'
 import { report, reportTo, type RepeatedFault } from '../runtime/diagnostics.ts'
 import type { RenewAnswer } from '../service/lease-api.ts'
+import type { EpochRange, HandleState, LeaseEvents, ModeChange, Receiver } from './contract.ts'
 import type {
   AcquireOptions,
   AdvanceOptions,
   DeriveOptions,
-  EpochRange,
-  HandleState,
-  LeaseEvents,
-  ModeChange,
-  Receiver,
   ReleaseOptions,
   RenewOptions,
   SpendOptions,
   UpdateOptions,
   UpgradeOptions,
-} from './contract.ts'
+} from './options.ts'
 import type { Moment } from './holder-clock.ts'
 import {
   beginHolding,

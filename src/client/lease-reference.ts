@@ -13,9 +13,6 @@ import type { Extent, Mode, Resource } from '../core/resource.ts'
 import type { Scope, ScopedAct } from '../core/scope.ts'
 import { newAbortController, onAbort } from '../runtime/abort-listeners.ts'
 import type {
-  AcquireOptions,
-  AdvanceOptions,
-  DeriveOptions,
   EpochRange,
   HandleState,
   Lease,
@@ -23,12 +20,17 @@ import type {
   LeaseSet,
   ModeChange,
   Receiver,
+} from './contract.ts'
+import type {
+  AcquireOptions,
+  AdvanceOptions,
+  DeriveOptions,
   ReleaseOptions,
   RenewOptions,
   SpendOptions,
   UpdateOptions,
   UpgradeOptions,
-} from './contract.ts'
+} from './options.ts'
 import type { LeaseHandle } from './lease-handle.ts'
 import { isGone } from './lease-loss.ts'
 import type { JointRelease } from './lease-requests.ts'

@@ -29,7 +29,8 @@ import type {
   RenewAnswer,
   RenewRequest,
 } from '../service/lease-api.ts'
-import type { AdvanceOptions, EpochRange, UpdateOptions } from './contract.ts'
+import type { EpochRange } from './contract.ts'
+import type { AdvanceOptions, UpdateOptions } from './options.ts'
 import type { HolderClock, Moment } from './holder-clock.ts'
 import { grantedTerm, type SentRenewal } from './holding.ts'
 import type { AskedDerivation } from './read-options.ts'

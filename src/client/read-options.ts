@@ -19,20 +19,17 @@ import type {
   WatchFilter,
   WatchLocals,
 } from '../service/lease-api.ts'
+import type { AcquireAllOptions, LeaseEvents, Receiver, TryAcquireOptions } from './contract.ts'
 import type {
-  AcquireAllOptions,
   AcquireOptions,
   AdoptOptions,
   DeriveOptions,
   HistoryOptions,
-  LeaseEvents,
   ListOptions,
-  Receiver,
-  TryAcquireOptions,
   UpgradeOptions,
   Wanted,
   WatchOptions,
-} from './contract.ts'
+} from './options.ts'
 
 /** What an acquire asks of the store, apart from who asks. */
 export type AskedAcquire = Omit<AcquireRequest, 'holder' | 'session' | 'claimWindowMs'> & Waits

@@ -33,22 +33,24 @@ import { listAll } from '../service/list-all.ts'
 import { Acquisitions, CLIENT_CLOSED } from './acquisitions.ts'
 import type {
   AcquireAllOptions,
-  AcquireOptions,
-  AdoptOptions,
   Attempt,
-  HistoryOptions,
   Lease,
   LeaseSet,
+  Tenure,
+  TenureConfig,
+  TryAcquireOptions,
+} from './contract.ts'
+import type {
+  AcquireOptions,
+  AdoptOptions,
+  HistoryOptions,
   ListOptions,
   ReasonOptions,
   RevokeOptions,
   SettingOptions,
-  Tenure,
-  TenureConfig,
-  TryAcquireOptions,
   Wanted,
   WatchOptions,
-} from './contract.ts'
+} from './options.ts'
 import type { GrantSigner } from './grant-signer.ts'
 import type { LeaseHandle } from './lease-handle.ts'
 import { isGone, lossBehind } from './lease-loss.ts'

@@ -5,7 +5,8 @@
  * Not promised: an orchestrator that is suspended after its last check of the lease may still publish actions when it
  * resumes. The guards of the processors refuse them, by lease and fence.
  */
-import type { Lease, Tenure, AcquireOptions } from '../client/contract.ts'
+import type { Lease, Tenure } from '../client/contract.ts'
+import type { AcquireOptions } from '../client/options.ts'
 import { readReceiver } from '../client/read-options.ts'
 import { retry } from '../client/retry.ts'
 import type { RootLease } from '../core/delegation.ts'

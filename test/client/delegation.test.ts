@@ -1,6 +1,7 @@
 /** Deriving, spending and signed grants on the handle that applications hold. */
 import { describe, expect, it } from 'vitest'
-import type { AcquireOptions, Lease } from '../../src/client/contract.ts'
+import type { Lease } from '../../src/client/contract.ts'
+import type { AcquireOptions } from '../../src/client/options.ts'
 import { generateSigningKey, LeaseSigner, verifyGrant } from '../../src/delegation/index.ts'
 import { verifier } from '../registrar/grants.ts'
 import {

@@ -2,7 +2,8 @@
  * The production client and service on a memory store, with time that only the test moves, and an API in between that
  * can be slow, hang, fail, or lose its answers. Every request and answer passes through JSON, as between two processes.
  */
-import type { AcquireOptions, Lease, Tenure } from '../../src/client/contract.ts'
+import type { Lease, Tenure } from '../../src/client/contract.ts'
+import type { AcquireOptions } from '../../src/client/options.ts'
 import type { GrantSigner } from '../../src/client/grant-signer.ts'
 import { TenureClient } from '../../src/client/tenure-client.ts'
 import { LeaseError, type ErrorCode } from '../../src/core/errors.ts'

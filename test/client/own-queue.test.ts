@@ -1,6 +1,6 @@
 /** Many waits of one client for one resource: the first of them are kept alive for all. */
 import { describe, expect, it } from 'vitest'
-import type { AcquireOptions } from '../../src/client/contract.ts'
+import type { AcquireOptions } from '../../src/client/options.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { follow, hang, newClient, newWorld, type ClientOptions } from './harness.ts'
 

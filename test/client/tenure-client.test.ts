@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import type { AcquireOptions, Tenure } from '../../src/client/contract.ts'
+import type { Tenure } from '../../src/client/contract.ts'
+import type { AcquireOptions } from '../../src/client/options.ts'
 import { TenureClient } from '../../src/client/tenure-client.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { failWith, first, follow, hang, loseAnswer, newClient, newWorld } from './harness.ts'

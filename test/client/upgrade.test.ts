@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import type { AcquireOptions, Lease } from '../../src/client/contract.ts'
+import type { Lease } from '../../src/client/contract.ts'
+import type { AcquireOptions } from '../../src/client/options.ts'
 import {
   failWith,
   first,
