@@ -43,7 +43,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   ],
   'http-client': ['core', 'protocol', 'runtime', 'service'],
   hooks: ['core', 'runtime', 'service'],
-  git: ['core', 'runtime', 'service'],
+  git: ['core', 'runtime'],
   testing: ['core', 'runtime', 'store', 'store-port'],
 }
 const ROOTS: readonly string[] = ['cli', 'demo']

@@ -8,7 +8,7 @@ import type {
   FileLeasePage,
   LeaseAcquisitionRequest,
   LookUpOptions,
-} from '../../src/files/requests.ts'
+} from '../../src/files/index.ts'
 import { granted, refusal, sqliteBench, stillBench, temporaryDirectory } from './harness.ts'
 
 const FILE = '/repo/src/app.ts'

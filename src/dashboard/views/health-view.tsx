@@ -4,7 +4,7 @@ import { useFeed, RATE_SECONDS, SERIES, type Series } from '../state/live-feed.t
 import type { MarkName } from '../state/holds.ts'
 import { Mark } from '../parts/marks.tsx'
 import { countText } from '../parts/words.ts'
-import { useAsked } from '../state/use-asked.ts'
+import { useAsked } from '../state/questions.ts'
 import { Section } from './resource-view.tsx'
 
 const READ_AGAIN_MS = 5_000
