@@ -52,21 +52,19 @@ export interface CallContext {
  * A store sends none that do; a test that makes attempts by hand may.
  */
 export function independentGroups(attempts: readonly Attempt[]): readonly (readonly Attempt[])[] {
-  if (attempts.length === 1) return [attempts]
-  const groups: Attempt[][] = []
-  let group: IndependentAttempts | null = null
+  let last = new IndependentAttempts()
+  const groups = [last.attempts]
   for (const attempt of attempts) {
-    if (group === null || !group.takes(attempt)) {
-      group = new IndependentAttempts()
-      groups.push([])
-    }
-    group.add(attempt)
-    groups.at(-1)?.push(attempt)
+    if (last.take(attempt)) continue
+    last = new IndependentAttempts()
+    last.take(attempt)
+    groups.push(last.attempts)
   }
   return groups
 }
 
 class IndependentAttempts {
+  readonly attempts: Attempt[] = []
   readonly #inFlight = new InFlight()
   /** Ids of entries that are written, and of requests. */
   readonly #ids = new Set<string>()
@@ -74,21 +72,20 @@ class IndependentAttempts {
   readonly #wallsMs = new Map<string, number>()
   #isOfSeveralRealms = false
 
-  takes(attempt: Attempt): boolean {
+  /** False for one that depends on another. */
+  take(attempt: Attempt): boolean {
     const realms = attempt.places.map(({ realm }) => realm)
-    const isShared = realms.some((realm) => this.#wallsMs.has(realm))
-    if (isShared && (this.#isOfSeveralRealms || new Set(realms).size > 1)) return false
+    const isOfSeveralRealms = this.#isOfSeveralRealms || new Set(realms).size > 1
+    if (isOfSeveralRealms && realms.some((realm) => this.#wallsMs.has(realm))) return false
     if (realms.some((realm) => (this.#wallsMs.get(realm) ?? 0) > attempt.wallMs)) return false
-    if (idsOf(attempt).some((id) => this.#ids.has(id))) return false
-    return !this.#inFlight.concerns(reachOf(attempt))
-  }
-
-  add(attempt: Attempt): void {
-    const realms = attempt.places.map(({ realm }) => realm)
-    this.#isOfSeveralRealms ||= new Set(realms).size > 1
+    const [ids, reach] = [idsOf(attempt), reachOf(attempt)]
+    if (ids.some((id) => this.#ids.has(id)) || this.#inFlight.concerns(reach)) return false
+    this.attempts.push(attempt)
+    this.#isOfSeveralRealms = isOfSeveralRealms
     for (const realm of realms) this.#wallsMs.set(realm, attempt.wallMs)
-    for (const id of idsOf(attempt)) this.#ids.add(id)
-    this.#inFlight.begin(reachOf(attempt))
+    for (const id of ids) this.#ids.add(id)
+    this.#inFlight.begin(reach)
+    return true
   }
 }
 
@@ -110,43 +107,48 @@ function reachOf({ places, writes, epochs }: Attempt): readonly Place['readSet']
   return isQuiet ? readSets : readSets.map((one) => ({ ...one, depth: 'claims' }))
 }
 
-/** One list per kind of row; an attempt is known by its number, from 1 on. */
+/** One list of rows for each, in the order of the parameters of the function. */
+const LISTS = [
+  ...(['places', 'versions', 'inserted', 'updated', 'removed', 'forgotten'] as const),
+  ...(['events', 'marks', 'epochs', 'wakes'] as const),
+]
+type ListName = (typeof LISTS)[number]
+
+/** An attempt is known by its number, from 1 on. */
 class CallRows {
   readonly realms = new Set<string>()
   readonly ids = new Set<string>()
-  readonly places: object[] = []
-  readonly versions: object[] = []
-  readonly inserted: object[] = []
-  readonly updated: object[] = []
-  readonly removed: object[] = []
-  readonly forgotten: object[] = []
-  readonly events: object[] = []
-  readonly marks: object[] = []
-  readonly epochs: object[] = []
-  readonly wakes: object[] = []
+  readonly #lists = new Map<ListName, object[]>()
   readonly #namespace: string
 
   constructor(namespace: string) {
     this.#namespace = namespace
   }
 
+  /** Null for one without rows. */
+  get json(): readonly (string | null)[] {
+    return LISTS.map((name) => {
+      const list = this.#lists.get(name)
+      return list === undefined ? null : JSON.stringify(list)
+    })
+  }
+
   add(attempt: Attempt, number: number, lowestFence: number | null): void {
+    const note = (name: ListName, row: object): void => {
+      const list = this.#lists.get(name) ?? []
+      list.push({ attempt: number, ...row })
+      this.#lists.set(name, list)
+    }
     this.#lock(attempt)
-    for (const place of attempt.places) {
-      this.places.push({ attempt: number, ...placeRow(place, attempt, lowestFence) })
-    }
-    for (const write of attempt.writes) this.#addWrite(write, attempt, number)
-    this.#addEvents(attempt, number)
+    for (const place of attempt.places) note('places', placeRow(place, attempt, lowestFence))
+    for (const write of attempt.writes) noteWrite(write, attempt, note)
+    noteEvents(attempt, note)
     for (const { requestId: id, leaseId, type, keepUntilMs } of attempt.requests) {
-      const mark = { id, lease_id: leaseId, type: wordOf(type), keep_until: keepUntilMs }
-      this.marks.push({ attempt: number, ...mark })
+      note('marks', { id, lease_id: leaseId, type: wordOf(type), keep_until: keepUntilMs })
     }
-    for (const { resource, epoch } of attempt.epochs) {
-      this.epochs.push({ attempt: number, realm: resource, epoch })
-    }
+    for (const { resource, epoch } of attempt.epochs) note('epochs', { realm: resource, epoch })
     for (const { session, leaseId } of attempt.wakes) {
-      const channel = channelOf(session, this.#namespace)
-      this.wakes.push({ attempt: number, channel, payload: leaseId })
+      note('wakes', { channel: channelOf(session, this.#namespace), payload: leaseId })
     }
   }
 
@@ -164,36 +166,37 @@ class CallRows {
     }
     for (const { id, before } of writes) if (before !== null) this.ids.add(id)
   }
+}
 
-  #addWrite({ id, before, after }: EntryWrite, attempt: Attempt, number: number): void {
-    const wasLive = before !== null && isLive(before.entry)
-    const version = before?.version ?? 0
-    const isOwn = attempt.places.some(({ readSet, own }) => {
-      return readSet.leaseId === id && own === version
-    })
-    if (!isOwn) this.versions.push({ attempt: number, id, version })
-    if (after !== null && isLive(after.entry)) {
-      const row = liveRow(after)
-      const isNew = isNewFence(row.fence, attempt)
-      const early = row.live_until_us - after.entry.ttlMs * EARLY_US_PER_TTL_MS
-      const rows = wasLive ? this.updated : this.inserted
-      const fields = { attempt: number, is_new_fence: isNew, early_us: early }
-      rows.push({ ...row, ...fields, body: JSON.stringify(row.body) })
-    } else if (wasLive) this.removed.push({ attempt: number, id })
-    if (after === null && before !== null) this.forgotten.push({ attempt: number, id })
-  }
+type Note = (name: ListName, row: object) => void
 
-  /** What an event has ended leaves the live set, and stays with the event. */
-  #addEvents(attempt: Attempt, number: number): void {
-    const { events, writes } = attempt
-    if (events.length === 0) return
-    const changes = writes.map(({ id, after }) => ({ id, after: after?.entry ?? null }))
-    for (const recorded of recordedEvents({ events, changes })) {
-      const write = writes.find(({ id }) => id === recorded.event.leaseId)
-      const row = eventRow(recorded, write?.after?.version ?? null)
-      const fields = { attempt: number, is_new_fence: isNewFence(row.fence, attempt) }
-      this.events.push({ ...row, ...fields, data: JSON.stringify(row.data) })
-    }
+function noteWrite({ id, before, after }: EntryWrite, attempt: Attempt, note: Note): void {
+  const wasLive = before !== null && isLive(before.entry)
+  const version = before?.version ?? 0
+  const isOwn = attempt.places.some(({ readSet, own }) => {
+    return readSet.leaseId === id && own === version
+  })
+  if (!isOwn) note('versions', { id, version })
+  if (after !== null && isLive(after.entry)) {
+    const row = liveRow(after)
+    const is_new_fence = isNewFence(row.fence, attempt)
+    const early_us = row.live_until_us - after.entry.ttlMs * EARLY_US_PER_TTL_MS
+    const body = JSON.stringify(row.body)
+    note(wasLive ? 'updated' : 'inserted', { ...row, is_new_fence, early_us, body })
+  } else if (wasLive) note('removed', { id })
+  if (after === null && before !== null) note('forgotten', { id })
+}
+
+/** What an event has ended leaves the live set, and stays with the event. */
+function noteEvents(attempt: Attempt, note: Note): void {
+  const { events, writes } = attempt
+  if (events.length === 0) return
+  const changes = writes.map(({ id, after }) => ({ id, after: after?.entry ?? null }))
+  for (const recorded of recordedEvents({ events, changes })) {
+    const write = writes.find(({ id }) => id === recorded.event.leaseId)
+    const row = eventRow(recorded, write?.after?.version ?? null)
+    const is_new_fence = isNewFence(row.fence, attempt)
+    note('events', { ...row, is_new_fence, data: JSON.stringify(row.data) })
   }
 }
 
@@ -279,16 +282,11 @@ export function attemptStatement(attempts: readonly Attempt[], context: CallCont
     const [first] = attempt.places
     rows.add(attempt, index + 1, first === undefined ? null : (lowest.get(first.realm) ?? null))
   })
-  const { places, versions, inserted, updated, removed, forgotten } = rows
-  const lists = [places, versions, inserted, updated, removed, forgotten, rows.events, rows.marks]
-  const json = [...lists, rows.epochs, rows.wakes].map((list) => {
-    return list.length === 0 ? null : JSON.stringify(list)
-  })
   const { number, revision, nowUs } = context
   const values = [
     ...[String(number), String(revision), nowUs === null ? null : String(nowUs)],
     ...[rows.realms, rows.ids].map((names) => (names.size === 0 ? null : arrayText([...names]))),
-    ...json,
+    ...rows.json,
   ]
   const writes = attempts.some((attempt) => attempt.writes.length > 0)
   return { text: CALL_ATTEMPT, values, name: 'tenure_attempt_v9', writes }

@@ -1,12 +1,14 @@
 /**
- * Questions about entries and the ledger as statements. Names reach SQL as data only. A question about entries reads the
+ * Questions about entries, the ledger and refusals as statements, and the statements that count and remove refusals. Names reach SQL as data only. A question about entries reads the
  * live set and the ledger in one statement, and so in one snapshot, and the ledger as far as it is committed: an entry that
  * has just ended is found in one of them. Only followers stop at the end of what is complete (`LEDGER_END`).
  */
 import type { Entry, EntryState } from '../../core/lease.ts'
+import { REFUSALS_MAX } from '../../core/limits.ts'
+import { refusalOf, refusalRow, type CountedRefusal, type RefusalRow } from '../../core/refusal.ts'
 import { ancestorsOf, isTree, type Reach } from '../../core/resource.ts'
 import { parsePosition } from '../../store-port/position.ts'
-import type { EntryQuery, HistoryQuery } from '../../store-port/store.ts'
+import type { EntryQuery, HistoryQuery, RefusalQuery } from '../../store-port/store.ts'
 import type { PostgresRow, Statement } from '../../drivers/postgres-driver.ts'
 import type { FoundEntries } from '../optimistic/backend.ts'
 import { isAboutEnded, matchesEntry } from '../query-matching.ts'
@@ -297,4 +299,49 @@ export function historyStatement(
   const text = `SELECT seq, ${jsonOf(EVENT_COLUMNS)} FROM tenure.ledger AS l WHERE ${where.sql}
     ORDER BY ${seq} ${query.newestFirst === true ? 'DESC' : 'ASC'} LIMIT ${limit}::bigint`
   return { text, values: where.values, writes: false }
+}
+
+/** In the order of the keys, so that two processes that count the same do not wait for each other in a cycle. */
+const COUNT = `INSERT INTO tenure.refusals AS kept
+  (namespace, resource, holder, reason, count, last_at, lease_id, detail)
+  SELECT number, resource, holder, reason, count, "lastAtMs", "leaseId", detail
+  FROM tenure.namespaces, json_to_recordset($2::json) AS given (resource text, holder text,
+    reason text, count bigint, "lastAtMs" bigint, "leaseId" uuid, detail json)
+  WHERE number = $1::integer ORDER BY resource COLLATE "C", holder COLLATE "C", reason COLLATE "C"
+  ON CONFLICT (namespace, resource, holder, reason) DO UPDATE SET
+    count = kept.count + excluded.count,
+    last_at = greatest(kept.last_at, excluded.last_at),
+    lease_id = CASE WHEN excluded.last_at < kept.last_at THEN kept.lease_id ELSE excluded.lease_id END,
+    detail = CASE WHEN excluded.last_at < kept.last_at THEN kept.detail ELSE excluded.detail END`
+
+export const MAKE_ROOM: string = `DELETE FROM tenure.refusals
+  WHERE namespace = $1::integer AND (resource, holder, reason) IN (
+    SELECT resource, holder, reason FROM tenure.refusals
+    WHERE namespace = $1::integer ORDER BY last_at DESC OFFSET ${REFUSALS_MAX})`
+
+export const REMOVE_OLD = `DELETE FROM tenure.refusals
+  WHERE namespace = $1::integer AND last_at < $2::bigint`
+
+export function countStatement(refusals: readonly CountedRefusal[], namespace: number): Statement {
+  const values = [String(namespace), JSON.stringify(refusals.map(refusalRow))]
+  return { text: COUNT, values, writes: true }
+}
+
+export function refusalsStatement(query: RefusalQuery, namespace: number): Statement {
+  const { leaseId, resource, holder, fromMs, toMs, newestFirst, limit } = query
+  const order = newestFirst === true ? 'DESC' : 'ASC'
+  const text = `SELECT json_build_object('resource', resource, 'holder', holder, 'reason', reason,
+      'count', count, 'lastAtMs', last_at, 'leaseId', lease_id, 'detail', detail)
+    FROM tenure.refusals WHERE namespace = $1::integer
+      AND ($2::uuid IS NULL OR lease_id = $2::uuid) AND ($3::text IS NULL OR resource = $3)
+      AND ($4::text IS NULL OR holder = $4) AND ($5::bigint IS NULL OR last_at >= $5::bigint)
+      AND ($6::bigint IS NULL OR last_at <= $6::bigint)
+    ORDER BY last_at ${order}, lease_id ${order}, reason ${order}, holder ${order} LIMIT $7::bigint`
+  const wanted = [leaseId, resource, holder, fromMs, toMs]
+  const values = wanted.map((value) => (value === undefined ? null : String(value)))
+  return { text, values: [String(namespace), ...values, String(limit)], writes: false }
+}
+
+export function countedIn([json]: PostgresRow): CountedRefusal {
+  return refusalOf(JSON.parse(json ?? '') as RefusalRow)
 }

@@ -15,9 +15,7 @@ import {
   refuseWhileHeld,
   takeAwayOldLayout,
 } from './postgres-conversion.ts'
-import { ATTEMPT_FUNCTIONS } from './postgres-functions.ts'
-import { PRUNE_FUNCTIONS } from './postgres-prune-functions.ts'
-import { REFUSALS_TABLE } from './postgres-refusals.ts'
+import { ATTEMPT_FUNCTIONS, PRUNE_FUNCTIONS } from './postgres-functions.ts'
 
 const NAMESPACES = `
 CREATE TABLE tenure.namespaces (
@@ -132,6 +130,31 @@ CREATE INDEX ledger_of_request ON tenure.ledger (request_id) WHERE request_id <>
 CREATE INDEX ledger_ended ON tenure.ledger (ended, (seq + 0)) WHERE ended IS NOT NULL;
 CREATE INDEX ledger_names ON tenure.ledger USING brin (resource text_bloom_ops, holder text_bloom_ops)
   WITH (pages_per_range = 32, autosummarize = on);`
+
+/** core/refusal.ts says what they are for. A role that may write to the ledger may count refusals. */
+const REFUSALS_TABLE = `
+CREATE TABLE tenure.refusals (
+  namespace integer NOT NULL,
+  count bigint NOT NULL,
+  last_at bigint NOT NULL,
+  lease_id uuid NOT NULL,
+  resource text COLLATE "C" NOT NULL,
+  holder text COLLATE "C" NOT NULL,
+  reason text COLLATE "C" NOT NULL,
+  detail json NOT NULL,
+  PRIMARY KEY (namespace, resource, holder, reason)
+);
+CREATE INDEX refusals_last_at ON tenure.refusals (namespace, last_at);
+DO $$
+DECLARE
+  given record;
+BEGIN
+  FOR given IN SELECT a.privilege_type, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS grantee
+    FROM pg_class AS c, aclexplode(c.relacl) AS a WHERE c.oid = 'tenure.ledger'::regclass
+  LOOP
+    EXECUTE format('GRANT %s ON tenure.refusals TO %s', given.privilege_type, given.grantee);
+  END LOOP;
+END $$;`
 
 const FUNCTIONS = [ATTEMPT_FUNCTIONS, PRUNE_FUNCTIONS].join('\n')
 

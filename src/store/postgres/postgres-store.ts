@@ -52,28 +52,26 @@ import { OptimisticStore } from '../optimistic/optimistic-store.ts'
 import { listeningTo, tryWake } from '../wake-trial.ts'
 import { attemptStatement, channelOf, independentGroups, repliesOf } from './postgres-attempt.ts'
 import { CLOCK_DOMAIN, NOW_US, recordedOf, type EventRow } from './postgres-columns.ts'
-import { NAMESPACE_GONE } from './postgres-functions.ts'
 import {
   CALL_PRUNE,
+  NAMESPACE_GONE,
   READ_PRUNE_CLOCK,
   READ_PRUNED_UP_TO,
   WRITE_PRUNE_CLOCK,
-} from './postgres-prune-functions.ts'
+} from './postgres-functions.ts'
 import {
+  countedIn,
+  countStatement,
   findStatement,
   foundIn,
   historyStatement,
   LEDGER_END,
   LEDGER_LAST,
-  stretchesOf,
-} from './postgres-reader.ts'
-import {
-  countedIn,
-  countStatement,
   MAKE_ROOM,
   refusalsStatement,
   REMOVE_OLD,
-} from './postgres-refusals.ts'
+  stretchesOf,
+} from './postgres-reader.ts'
 import { isCurrent, migrate, numberOf } from './postgres-schema.ts'
 
 export interface PostgresStoreOptions extends PostgresConnectOptions {
@@ -176,10 +174,9 @@ export class PostgresBackend implements Backend {
     { attempts, settingsRevision: revision }: Group,
   ): Promise<GroupReply> {
     const { namespace } = this.#options
-    const groups = attempts.length === 0 ? [[]] : independentGroups(attempts)
     const replies: Reply[] = []
     let [nowUs, settingsRevision]: readonly (string | null | undefined)[] = []
-    for (const group of groups) {
+    for (const group of independentGroups(attempts)) {
       const [row = []] = await call(() => {
         const context = { number: this.#number, namespace, revision, nowUs: this.#nowUs() }
         return attemptStatement(group, context)
