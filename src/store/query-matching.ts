@@ -7,7 +7,8 @@ import { hasPassed, type Tick } from '../core/time.ts'
 import type { EntryQuery, Found, HistoryQuery, RefusalQuery } from '../store-port/store.ts'
 
 /** Whether a query is about entries that have ended; it then names no state of a live one. */
-export function isAboutEnded({ states, deadline }: EntryQuery): boolean {
+export function isAboutEnded({ ids, overlapping, states, deadline }: EntryQuery): boolean {
+  if (ids !== undefined || overlapping !== undefined) return false
   if (states === undefined || deadline !== undefined) return false
   return !states.some(isLiveState)
 }

@@ -105,7 +105,14 @@ export class RedisNamespace {
     return this.#options.nowUs?.()
   }
 
-  /** The same as the argument of a script. */
+  /** What the server's clock says. */
+  async timeUs(): Promise<number> {
+    if (this.nowUs !== undefined) return this.nowUs
+    const [seconds, us] = (await this.calls.send(['TIME'], 'reads')) as readonly string[]
+    return Number(seconds) * 1_000_000 + Number(us)
+  }
+
+  /** The clock that a test has set, as the argument of a script. */
   get clockText(): string {
     return String(this.nowUs ?? '')
   }

@@ -18,7 +18,7 @@ import {
 import type { Pruned, PrunePolicy } from '../../store-port/store.ts'
 import type { RedisNamespace } from './redis-namespace.ts'
 import type { RedisReader, WalkedPage } from './redis-reader.ts'
-import { eventOf, recordsOf, type PlacedRecord } from './redis-records.ts'
+import { eventOf, recordsOf, triplesOf, type PlacedRecord } from './redis-records.ts'
 import {
   DROP_ROWS_SCRIPT,
   FORGET_SCRIPT,
@@ -111,10 +111,13 @@ async function forgetEnded(
   batch: number,
 ): Promise<{ readonly leases: number; readonly more: boolean }> {
   const prunable: PlacedRecord[] = []
-  for await (const records of endedBefore(pruning)) {
-    for (const record of records) {
+  const { reader, bucket, cut } = pruning
+  const to = String(Math.max(0, cut.endedBeforeMs) * 1_000)
+  // In the order in which their ends were recorded.
+  for await (const values of reader.pages({ bucket, from: '-', to, wanted: 'ended' })) {
+    for (const record of recordsOf(values)) {
       const recordedAtMs = Math.floor(record.place / 1_000)
-      if (mayBePruned(record.entry, recordedAtMs, pruning.cut)) prunable.push(record)
+      if (mayBePruned(record.entry, recordedAtMs, cut)) prunable.push(record)
     }
     if (prunable.length > batch) break
   }
@@ -123,18 +126,6 @@ async function forgetEnded(
   if (gone.length === 0) return { leases: 0, more }
   const args = gone.flatMap(({ entry, place }) => [entry.id, String(place)])
   return { leases: (await run(pruning, FORGET_SCRIPT, args)) as number, more }
-}
-
-/** In the order in which their ends were recorded. */
-async function* endedBefore(pruning: Pruning): AsyncGenerator<readonly PlacedRecord[]> {
-  const { reader, bucket, cut } = pruning
-  const before = Math.max(0, cut.endedBeforeMs)
-  const walk = { bucket, to: String(before * 1_000), wanted: 'ended' } as const
-  for (let from: string | null = '-'; from !== null;) {
-    const page: WalkedPage = await reader.walk({ ...walk, from })
-    yield recordsOf(page.triples)
-    from = page.next
-  }
 }
 
 /** Goes on where the last call has stopped, and begins again when there is cause, or after a while. */
@@ -162,7 +153,7 @@ async function dropRows(
   let next: string | null = start
   for (let step = 0; step < TRIM_STEPS && next !== null; step += 1) {
     const page: WalkedPage = await reader.walk({ bucket, to, wanted: 'rows', from: next })
-    const superseded = noteRows(page.triples, rows, earlier)
+    const superseded = noteRows(page.values, rows, earlier)
     const ttlMs = await ttlsOf(pruning, superseded)
     for (const { event, row } of superseded) {
       if (isSuperseded(event, ttlMs.get(event.leaseId) ?? null, cut)) row.staying -= 1
@@ -209,13 +200,12 @@ async function tidy(pruning: Pruning): Promise<void> {
  * position of one of which nothing can be seen any more is negative.
  */
 function noteRows(
-  triples: readonly unknown[],
+  values: readonly unknown[],
   rows: Map<string, RowInQuestion>,
   earlier: Map<string, EventInQuestion>,
 ): readonly EventInQuestion[] {
   const followed: EventInQuestion[] = []
-  for (let at = 0; at + 2 < triples.length; at += 3) {
-    const [name, position, text] = triples.slice(at, at + 3) as [string, number, string]
+  for (const [name, position, text] of triplesOf(values)) {
     const row = rows.get(name) ?? { row: name, requests: [], events: 0, staying: 0 }
     rows.set(name, row)
     const { event } = eventOf(text)

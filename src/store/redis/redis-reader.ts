@@ -13,7 +13,7 @@ import { isAboutEnded, matchesEntry, matchesEvent } from '../query-matching.ts'
 import type { FoundEntries } from '../optimistic/backend.ts'
 import { EVENTS_PER_ROW } from './redis-layout.ts'
 import type { RedisNamespace } from './redis-namespace.ts'
-import { CLOCK_DOMAIN, eventOf, recordsOf, type PlacedRecord } from './redis-records.ts'
+import { CLOCK_DOMAIN, eventOf, recordsOf, triplesOf, type PlacedRecord } from './redis-records.ts'
 import { LOOK_SCRIPT, WALK_SCRIPT } from './redis-scripts.ts'
 
 /** Rows of the stream, each of which has some events. */
@@ -53,7 +53,8 @@ export interface Walk {
 export interface WalkedPage {
   /** Where to go on; null at the end. */
   readonly next: string | null
-  readonly triples: readonly unknown[]
+  /** Three for each; see `triplesOf`. */
+  readonly values: readonly unknown[]
 }
 
 /** An entry with its place in an answer that several buckets contribute to. */
@@ -93,8 +94,7 @@ export class RedisReader {
     bucket: number,
   ): Promise<{ readonly nowUs: number; readonly placed: readonly Placed[] }> {
     const ask = { query, bucket, floor: floorOf(query, bucket) }
-    const isEnded =
-      query.ids === undefined && query.overlapping === undefined && isAboutEnded(query)
+    const isEnded = isAboutEnded(query)
     const { nowUs, records } = isEnded ? await this.#ended(ask) : await this.#gather(ask)
     const placed = records.map((record) => {
       return { ...record, bucket, isDelayed: isEnded && isLive(record.entry) }
@@ -172,13 +172,19 @@ export class RedisReader {
   /** Goes on until there are more than asked for, which tells that there are. */
   async #walkRecords(ask: Ask, walk: Walk, nowUs: number): Promise<readonly PlacedRecord[]> {
     const records: PlacedRecord[] = []
-    for (let from: string | null = walk.from; from !== null;) {
-      const page: WalkedPage = await this.walk({ ...walk, from })
-      records.push(...matching({ nowUs, records: recordsOf(page.triples) }, ask))
+    for await (const values of this.pages(walk)) {
+      records.push(...matching({ nowUs, records: recordsOf(values) }, ask))
       if (records.length > ask.query.limit) break
-      from = page.next
     }
     return records
+  }
+
+  async *pages(walk: Walk): AsyncGenerator<readonly unknown[]> {
+    for (let from: string | null = walk.from; from !== null;) {
+      const page: WalkedPage = await this.walk({ ...walk, from })
+      yield page.values
+      from = page.next
+    }
   }
 
   async walk(walk: Walk): Promise<WalkedPage> {
@@ -186,8 +192,8 @@ export class RedisReader {
     const command = newestFirst ? 'XREVRANGE' : 'XRANGE'
     const args = [command, from, to, String(PAGE), wanted, leaseId, part]
     const reply = await this.#namespace.run(WALK_SCRIPT, args, { bucket, effect: 'reads' })
-    const [next, ...triples] = reply as readonly unknown[]
-    return { next: next === '' ? null : `(${String(next)}`, triples }
+    const [next, ...values] = reply as readonly unknown[]
+    return { next: next === '' ? null : `(${String(next)}`, values }
   }
 
   async look(bucket: number, args: readonly string[]): Promise<Looked> {
@@ -221,7 +227,7 @@ export class RedisReader {
   /** Positions are times of the server, so that one of a server that has lost its data since is as good as ever. */
   async #requireReached(after: Position): Promise<void> {
     const given = Math.max(...after.split('.').map(Number).filter(Number.isFinite))
-    if (given <= (await this.#nowUs()) + STORE_CLOCK_BEHIND_US_MAX) return
+    if (given <= (await this.#namespace.timeUs()) + STORE_CLOCK_BEHIND_US_MAX) return
     throw invalid('after', 'must be a position of this store, not after its present time', after)
   }
 
@@ -237,30 +243,21 @@ export class RedisReader {
     if (needed !== given) throw prunedError(given, needed)
   }
 
-  async #nowUs(): Promise<number> {
-    const { nowUs, calls } = this.#namespace
-    if (nowUs !== undefined) return nowUs
-    const [seconds, us] = (await calls.send(['TIME'], 'reads')) as readonly [string, string]
-    return Number(seconds) * 1_000_000 + Number(us)
-  }
-
   async #tell(bucket: number, query: HistoryQuery, start: string): Promise<readonly Told[]> {
     const { newestFirst = false, limit, leaseId = '' } = query
     const [from, to] = newestFirst
       ? [start === '' ? '+' : `(${start}-0`, '-']
       : [rowBefore(Number(start)), '+']
-    const walk = { bucket, newestFirst, to, wanted: 'events', leaseId, ...partOf(query) } as const
+    const walk = { bucket, newestFirst, from, to, wanted: 'events', leaseId } as const
     const told: Told[] = []
-    for (let next: string | null = from; next !== null && told.length < limit;) {
-      const page: WalkedPage = await this.walk({ ...walk, from: next })
-      for (let at = 0; at + 2 < page.triples.length; at += 3) {
-        const us = Number(page.triples[at + 1])
-        const { event } = eventOf(String(page.triples[at + 2]))
+    for await (const values of this.pages({ ...walk, ...partOf(query) })) {
+      for (const [, us, text] of triplesOf(values)) {
+        const { event } = eventOf(text)
         if (isPast(us, start, newestFirst) && matchesEvent(event, query)) {
           told.push({ bucket, us, event })
         }
       }
-      next = page.next
+      if (told.length >= limit) break
     }
     return told.slice(0, limit)
   }

@@ -159,21 +159,27 @@ export function eventOf(text: string): StoredEvent {
   return { ...decodeEvent(record, CLOCK_DOMAIN, true), version: Number(version) }
 }
 
-/** What scripts show of an entry: of a live one its text, of an ended one the event that ended it, with its position. */
-function recordOf(id: string, position: number, text: string): PlacedRecord {
+/** What scripts show, three values each: mostly an id, a position and a text. */
+export type Triple = readonly [name: string, position: number, text: string]
+
+export function triplesOf(values: readonly unknown[]): readonly Triple[] {
+  const triples: Triple[] = []
+  for (let at = 0; at + 2 < values.length; at += 3) {
+    triples.push([String(values[at]), Number(values[at + 1]), String(values[at + 2])])
+  }
+  return triples
+}
+
+/** Of a live entry its text is shown, of an ended one the event that ended it, with its position. */
+function recordOf([id, position, text]: Triple): PlacedRecord {
   if (position === 0) return liveOf(id, text)
   const { ended, version } = eventOf(text)
   if (ended === null) throw new Error(`the event at ${position} did not end entry ${id}`)
   return { entry: ended, version, claim: version, place: position }
 }
 
-/** Ids, positions and texts by turns. */
-export function recordsOf(triples: readonly unknown[]): readonly PlacedRecord[] {
-  const records: PlacedRecord[] = []
-  for (let at = 0; at + 2 < triples.length; at += 3) {
-    records.push(recordOf(String(triples[at]), Number(triples[at + 1]), String(triples[at + 2])))
-  }
-  return records
+export function recordsOf(values: readonly unknown[]): readonly PlacedRecord[] {
+  return triplesOf(values).map(recordOf)
 }
 
 export function isLiveRecord(kept: VersionedEntry | null): kept is VersionedEntry {

@@ -161,7 +161,7 @@ class RedisBackend implements Backend {
 
   refuseApart(readSets: readonly ReadSet[]): void {
     const [first, ...others] = readSets
-    if (first === undefined || this.#namespace.prefixes.length === 1) return
+    if (first === undefined) return
     const bucket = this.#namespace.bucketOf(first.resource)
     const apart = others.find(({ resource }) => this.#namespace.bucketOf(resource) !== bucket)
     if (apart === undefined) return
@@ -169,20 +169,13 @@ class RedisBackend implements Backend {
     throw invalid('resource', expected, apart.resource)
   }
 
-  attempt({ settingsRevision, attempts }: Group): Promise<GroupReply> {
-    if (this.#namespace.prefixes.length === 1 || attempts.length === 0) {
-      return this.#attemptIn(0, settingsRevision, attempts)
-    }
-    return this.#attemptApart({ settingsRevision, attempts })
-  }
-
   /**
    * One call for each bucket, and one reply made of theirs. Buckets fare differently, because each may lie on another node: an
    * attempt gets the reply of its own bucket, never that nothing was written because another bucket refused. Throws only
    * when no bucket has answered, and then there is no clock either.
    */
-  async #attemptApart({ settingsRevision, attempts }: Group): Promise<GroupReply> {
-    const byBucket = new Map<number, Attempt[]>()
+  async attempt({ settingsRevision, attempts }: Group): Promise<GroupReply> {
+    const byBucket = new Map<number, Attempt[]>(attempts.length === 0 ? [[0, []]] : [])
     for (const attempt of attempts) {
       const bucket = this.#bucketOf(attempt)
       const some = byBucket.get(bucket)
@@ -457,10 +450,7 @@ export async function openRedisCheckup(options: RedisStoreOptions): Promise<Chec
   return {
     acceptClock: async () => acceptClock(await RedisNamespace.open(calls, how)),
     looks: [
-      {
-        name: 'last commit',
-        look: async () => tellBehind(calls, await RedisNamespace.open(calls, how)),
-      },
+      { name: 'last commit', look: async () => tellBehind(await RedisNamespace.open(calls, how)) },
       { name: 'writing', look: () => tryToWrite(calls, namespace) },
       { name: 'eviction', look: () => tellEviction(calls) },
       { name: 'wake-ups', look: () => tryToWake(calls, namespace) },
@@ -481,11 +471,9 @@ async function acceptClock(namespace: RedisNamespace): Promise<string> {
   return `the clock was ${behindMs} ms behind the last commit, and is believed from now on; leases that were granted meanwhile stay until their deadlines`
 }
 
-async function tellBehind(calls: RedisCalls, namespace: RedisNamespace): Promise<string> {
+async function tellBehind(namespace: RedisNamespace): Promise<string> {
   const states = await Promise.all(namespace.buckets.map((bucket) => namespace.stateOf(bucket)))
-  const [seconds, rest] = (await calls.send(['TIME'], 'reads')) as readonly string[]
-  const nowUs = Number(seconds) * 1_000_000 + Number(rest)
-  const behindUs = Math.max(...states.map(({ high }) => Number(high))) - nowUs
+  const behindUs = Math.max(...states.map(({ high }) => Number(high))) - (await namespace.timeUs())
   if (behindUs <= STORE_CLOCK_BEHIND_US_MAX) return 'the clock is not behind the last commit'
   throw new Error(
     `the clock is ${Math.ceil(behindUs / 1_000)} ms behind the last commit: commands fail until it has caught up, or tenure doctor --accept-clock says that it is right`,

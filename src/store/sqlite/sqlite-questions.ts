@@ -3,7 +3,6 @@
  * no writer. It stands apart so that a command which only asks need not load, nor prepare, what writes.
  */
 import { closedError } from '../../core/errors.ts'
-import { isLiveState } from '../../core/lease.ts'
 import type { CountedRefusal } from '../../core/refusal.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type {
@@ -17,7 +16,7 @@ import type {
   StoreQuestions,
 } from '../../store-port/store.ts'
 import { nowOf } from '../embedded-clock.ts'
-import { firstOf } from '../query-matching.ts'
+import { firstOf, isAboutEnded } from '../query-matching.ts'
 import {
   connect,
   retryWhileBusy,
@@ -57,7 +56,8 @@ export class SqliteQuestions implements StoreQuestions {
   }
 
   async find(query: EntryQuery): Promise<Found> {
-    const place = isOfLive(query) ? this.live : await this.#loadLedger()
+    const isOfLive = query.ids === undefined && !isAboutEnded(query)
+    const place = isOfLive ? this.live : await this.#loadLedger()
     return this.#read(() => {
       const now = nowOf(this.state.peek())
       return { now, ...firstOf(place.find(query, now), query.limit) }
@@ -118,10 +118,4 @@ export class SqliteQuestions implements StoreQuestions {
       if (database.inTransaction) database.exec('COMMIT')
     }
   }
-}
-
-/** Whether only what is live can be the answer. */
-function isOfLive({ ids, states, deadline }: EntryQuery): boolean {
-  if (ids !== undefined) return false
-  return deadline !== undefined || states === undefined || states.some(isLiveState)
 }
