@@ -4,10 +4,14 @@
  * table of owners and deadlines that counts each command as the production layout sends it. What is left out: polls,
  * and calls that fail.
  */
-import { KeyedHeap } from '../../src/client/slot-heap.ts'
-import { assignSessions, preferredNode, type Candidate } from '../../src/fleet/assignment.ts'
+import {
+  KeyedHeap,
+  assignSessions,
+  preferredNode,
+  hashName,
+  type Candidate,
+} from '../../src/fleet/assignment.ts'
 import { SCAN_COUNT, SCAN_PAGES_MAX, SCRIPT_GRANTS_MAX } from '../../src/fleet/poll/poll-layout.ts'
-import { hashName } from '../../src/fleet/assignment.ts'
 
 export const TTL_MS = 30_000
 export const REFRESH_MS = 10_000

@@ -20,7 +20,6 @@ import {
 import { refusalError, type Refusal } from '../core/outcome.ts'
 import type { Extent, Mode, Resource } from '../core/resource.ts'
 import { outsideScope, parseAct, type ScopedAct } from '../core/scope.ts'
-import { readOptions } from '../protocol/library.ts'
 import { report, reportTo, type RepeatedFault } from '../runtime/diagnostics.ts'
 import type { RenewAnswer } from '../service/lease-api.ts'
 import type { EpochRange, HandleState, LeaseEvents, ModeChange, Receiver } from './contract.ts'
@@ -58,6 +57,7 @@ import {
   checkListener,
   readAcquire,
   readDerive,
+  readOptions,
   readReceiver,
   readUpgrade,
   type ReadAcquire,

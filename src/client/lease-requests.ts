@@ -18,7 +18,6 @@ import { parseNote, type Note } from '../core/input.ts'
 import type { LeaseId, LeaseInfo, ReleaseReason } from '../core/lease.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
 import type { Extent, Resource } from '../core/resource.ts'
-import { readOptions } from '../protocol/library.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type {
   AdvanceAnswer,
@@ -33,7 +32,7 @@ import type { EpochRange } from './contract.ts'
 import type { AdvanceOptions, UpdateOptions } from './options.ts'
 import type { HolderClock, Moment } from './holder-clock.ts'
 import { grantedTerm, type SentRenewal } from './holding.ts'
-import type { AskedDerivation } from './read-options.ts'
+import { readOptions, type AskedDerivation } from './read-options.ts'
 import { BACKGROUND_WITHIN_MS, effectOf, retry, type RetryLimits } from './retry.ts'
 import type { Grant } from './waiting.ts'
 

@@ -7,7 +7,7 @@ import { parseHolder, parseLeaseId, refuseUnknown } from '../core/input.ts'
 import type { LeaseId } from '../core/lease.ts'
 import { ALL_MEMBERS_MAX, UNDER_MAX } from '../core/limits.ts'
 import { parseResource, type Resource } from '../core/resource.ts'
-import { readOptions, SENT_OPTIONS } from '../protocol/library.ts'
+import { OPTION_SHAPES, SENT_OPTIONS, type OptionShapeName } from '../protocol/library.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type {
   AcquireAllRequest,
@@ -67,6 +67,18 @@ function followPath(runtime: Runtime, name: string): string {
   } catch (cause) {
     throw pathError('resource', name, cause)
   }
+}
+
+/**
+ * Reads the options of a method before anything is sent: the value itself where it is right as it came. Unknown options
+ * are refused, because a misspelt one must not be silently without effect.
+ */
+export function readOptions<Options extends object>(
+  name: OptionShapeName,
+  value: Options | undefined,
+): Options {
+  if (value === undefined) return {} as Options
+  return OPTION_SHAPES.get(name)?.read(value, 'options') as Options
 }
 
 export function readAcquire(

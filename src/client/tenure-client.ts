@@ -17,7 +17,6 @@ import {
   type Settings,
   type SettingValue,
 } from '../core/settings.ts'
-import { readOptions } from '../protocol/library.ts'
 import { report } from '../runtime/diagnostics.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
@@ -62,6 +61,7 @@ import {
   readAcquireAll,
   readAdopt,
   readHistoryOptions,
+  readOptions,
   readList,
   readResource,
   readTryAcquire,

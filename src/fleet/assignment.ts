@@ -11,7 +11,7 @@
  * and after does not move. So at most the sessions whose first choice changed move (those that plain rendezvous moves),
  * and those that the bound keeps from their first choice before or after.
  */
-import { KeyedHeap } from '../client/slot-heap.ts'
+import { SlotHeap, type Slot } from '../client/renewal-scheduler.ts'
 import { invalid } from '../core/errors.ts'
 import { NAME_BYTES_MAX } from '../core/limits.ts'
 import { requireShortText } from '../core/input.ts'
@@ -215,4 +215,42 @@ function readNodes(nodes: unknown): readonly Candidate[] {
 
 function readId(field: string, value: unknown): string {
   return requireShortText({ field, bytesMax: NAME_BYTES_MAX }, value)
+}
+
+/** A heap from which an item is moved or taken out by itself: it leaves at once, not when its time comes. */
+export class KeyedHeap<Item> {
+  readonly #heap = new SlotHeap<Item>()
+  readonly #slots = new Map<Item, Slot<Item>>()
+
+  get size(): number {
+    return this.#heap.size
+  }
+
+  /** The item with the smallest key. */
+  get first(): { readonly item: Item; readonly key: number } | undefined {
+    return this.#heap.first
+  }
+
+  items(): Iterable<Item> {
+    return this.#slots.keys()
+  }
+
+  /** Puts the item in, or moves it if it is in already. */
+  set(item: Item, key: number): void {
+    const slot = this.#slots.get(item)
+    if (slot === undefined) this.#slots.set(item, this.#heap.add(item, key))
+    else this.#heap.move(slot, key)
+  }
+
+  delete(item: Item): void {
+    const slot = this.#slots.get(item)
+    if (slot === undefined) return
+    this.#slots.delete(item)
+    this.#heap.remove(slot)
+  }
+
+  clear(): void {
+    this.#heap.clear()
+    this.#slots.clear()
+  }
 }

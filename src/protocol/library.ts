@@ -239,15 +239,16 @@ export type OptionsName = keyof typeof LIBRARY_OPTIONS
 const OF_A_WAIT = ['waitMs', 'signal', 'breakGraceMs'] as const
 const OF_ONE_RESOURCE = ['mode', 'extent', 'slots', 'leaseId', 'scope', 'budget'] as const
 
-const SHAPES: ReadonlyMap<ReadName, Shape<unknown>> = new Map([
+/** What the methods take, by the names of its types. */
+export const OPTION_SHAPES: ReadonlyMap<OptionShapeName, Shape<unknown>> = new Map([
   ...Object.entries(LIBRARY_OPTIONS).map(([name, { fields }]) => {
-    return [name as ReadName, object(fields)] as const
+    return [name as OptionShapeName, object(fields)] as const
   }),
   ['TryAcquireOptions', object(acquireWithout(OF_A_WAIT))],
   ['AcquireAllOptions', object(acquireWithout(OF_ONE_RESOURCE))],
 ])
 
-type ReadName = OptionsName | 'TryAcquireOptions' | 'AcquireAllOptions'
+export type OptionShapeName = OptionsName | 'TryAcquireOptions' | 'AcquireAllOptions'
 
 function acquireWithout(left: readonly string[]): Fields {
   const fields = Object.entries(LIBRARY_OPTIONS.AcquireOptions.fields)
@@ -258,18 +259,6 @@ function acquireWithout(left: readonly string[]): Fields {
 export const SENT_OPTIONS = (
   Object.keys(ACQUIRE_OPTIONS) as (keyof typeof ACQUIRE_OPTIONS)[]
 ).filter((name) => name !== 'waitMs' && name !== 'under')
-
-/**
- * Reads the options of a method before anything is sent: the value itself where it is right as it came. Unknown options
- * are refused, because a misspelt one must not be silently without effect.
- */
-export function readOptions<Options extends object>(
-  name: ReadName,
-  value: Options | undefined,
-): Options {
-  if (value === undefined) return {} as Options
-  return SHAPES.get(name)?.read(value, 'options') as Options
-}
 
 function options<const Described extends Fields>(
   says: string,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { KeyedHeap } from '../../src/client/slot-heap.ts'
+import { KeyedHeap } from '../../src/fleet/assignment.ts'
 import { fc } from '../fast-check.ts'
 
 const item = fc.integer({ min: 0, max: 20 })
