@@ -50,8 +50,13 @@ function instrument(source, file) {
 
 /** @type {Set<string> | null} */
 let entered = null
+/** The walk begins when this file is entered; null: it has begun. @type {string | null} */
+let beginning = null
 /** @param {string} file */
-const enter = (file) => entered?.add(file)
+const enter = (file) => {
+  if (file === beginning) beginning = null
+  if (beginning === null) entered?.add(file)
+}
 Object.assign(globalThis, { __tenureWalk: enter })
 const here = new URL('.', import.meta.url)
 register(
@@ -60,12 +65,14 @@ register(
 )
 
 /**
- * The files that are entered while `work` runs, in order.
+ * The files that are entered while `work` runs, from `first` on, in order.
  *
  * @param {() => Promise<unknown>} work
+ * @param {string | null} first
  */
-async function filesOf(work) {
+async function filesOf(work, first = null) {
   entered = new Set()
+  beginning = first
   await work()
   const files = [...entered]
   entered = null
@@ -151,6 +158,8 @@ async function walks(name, url) {
     `renewal, ${name}`,
     await filesOf(
       async () => new Promise((resolve) => renewed.on('renewed', () => setImmediate(resolve))),
+      // Until the loop runs, nothing happens but the wait for it.
+      'client/renewal-scheduler.js',
     ),
   )
   await renewed.release()

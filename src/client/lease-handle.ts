@@ -97,7 +97,7 @@ export interface HandleClient extends UpgradeContext {
   onFence(lease: LeaseInfo): void
   /** The holder has begun to release the lease: what was derived from it ends with it. */
   onReleasing(handle: LeaseHandle): void
-  /** The lease was kept beyond its first term by its automatic renewal. */
+  /** The lease is kept beyond its first term by its automatic renewal. */
   onSelfRenewal(handle: LeaseHandle): void
   /** The handle holds nothing any more. */
   onEnd(handle: LeaseHandle): void
@@ -253,9 +253,9 @@ export class LeaseHandle {
   }
 
   #renewAsPlanned(renewal: SentRenewal): void {
+    this.#client.onSelfRenewal(this)
     const answered = this.#heard(this.#requests.renew(renewal), renewal.firstSent)
     this.#keepRenewing(answered, this.#client.renewalFault)
-    this.#client.onSelfRenewal(this)
   }
 
   /** Until it is answered others may join it. Of a failure its caller hears, or `fault`; those that joined send their own. */
