@@ -1,6 +1,6 @@
 /** Data on the server that Tenure did not write, or that were damaged. */
 import { describe, expect, it } from 'vitest'
-import { groupReplyOf } from '../../src/store/redis/redis-attempt.ts'
+import { groupReplyOf } from '../../src/store/redis/redis-records.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { direct, server, Subject } from './redis-subject.ts'
 

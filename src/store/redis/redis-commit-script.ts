@@ -1,6 +1,6 @@
 /**
  * The one script that commits: it compares what a group of attempts depends on with what is there, writes, and appends to
- * the ledger. It knows nothing about leases. redis-layout.ts says what is where; redis-attempt.ts makes the group, whose
+ * the ledger. It knows nothing about leases. redis-layout.ts says what is where; redis-records.ts makes the group, whose
  * fields have the same names there (`groupArgument`), and reads the answer.
  *
  *  1. READ fetches with a few commands all that the attempts name, and refuses a clock that is too far behind.

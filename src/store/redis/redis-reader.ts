@@ -347,7 +347,7 @@ function matching({ nowUs, records }: Gathered, { query, floor }: Ask): readonly
   return records.filter(({ place, entry }) => place > floor && matchesEntry(entry, query, now))
 }
 
-/** A reach as the scripts name places; `placeArgument` of redis-attempt.ts says more of one. */
+/** A reach as the scripts name places; `placeArgument` of redis-records.ts says more of one. */
 function placeText({ resource, extent }: Reach): string {
   if (!isTree(resource)) return JSON.stringify({ realm: resource })
   const subtree = extent === 'subtree' || undefined

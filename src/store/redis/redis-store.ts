@@ -37,13 +37,18 @@ import {
 import { OptimisticStore } from '../optimistic/optimistic-store.ts'
 import { matchesEvent, refusalsFor } from '../query-matching.ts'
 import { listeningTo, tryWake } from '../wake-trial.ts'
-import { groupArgument, groupReplyOf, settingField, settingRows } from './redis-attempt.ts'
+import {
+  groupArgument,
+  groupReplyOf,
+  settingField,
+  settingRows,
+  CLOCK_DOMAIN,
+} from './redis-records.ts'
 import { COMMIT_SCRIPT, VIEW_SCRIPT } from './redis-commit-script.ts'
 import { KEY_PREFIX, LEDGER_SESSION } from './redis-layout.ts'
 import { RedisNamespace } from './redis-namespace.ts'
 import { pruneNamespace } from './redis-pruner.ts'
 import { RedisReader } from './redis-reader.ts'
-import { CLOCK_DOMAIN } from './redis-records.ts'
 import {
   ACCEPT_CLOCK_SCRIPT,
   CONFIGURE_SCRIPT,
