@@ -10,7 +10,7 @@ import { firstOddLease } from '../../src/cli/ledger-verdict.ts'
 import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import { openApi } from '../../src/open.ts'
 import type { LeaseApi } from '../../src/service/lease-api.ts'
-import { ManualTicks } from '../../src/testing/manual-ticks.ts'
+import { ManualTicks } from '../../src/testing/fake-runtime.ts'
 import { makeOldStore } from '../../test/fixtures/sqlite-old-layout.ts'
 import { ROOT, type Part, type Step, type StepOutcome } from '../part.ts'
 import {

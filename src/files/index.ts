@@ -21,7 +21,7 @@ import {
   requireShortText,
   requireText,
 } from '../core/input.ts'
-import { parseState, type LeaseId, type LeaseInfo } from '../core/lease.ts'
+import { parseState, type LeaseId, type LeaseInfo, type EntryState } from '../core/lease.ts'
 import {
   LIST_LIMIT_MAX,
   HOLDER_BYTES_MAX,
@@ -30,24 +30,23 @@ import {
   WAIT_MS_MAX,
 } from '../core/limits.ts'
 import { refusalError, type Held, type Refusal } from '../core/outcome.ts'
-import { kindOf, parseResource, type Extent, type Resource, type Mode } from '../core/resource.ts'
+import {
+  kindOf,
+  parseResource,
+  nameOf,
+  type Extent,
+  type Resource,
+  type Mode,
+} from '../core/resource.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
 import type { LeaseApi, ListFilter, AcquireRequest } from '../service/lease-api.ts'
 import { listAll } from '../service/list-all.ts'
 import { readResource } from '../client/read-options.ts'
+import { rootOf } from '../core/delegation.ts'
+import type { FencedLease } from '../core/fenced-lease.ts'
 import { AgentWaits, type ObtainedLease } from './agent-waits.ts'
-import {
-  fileLeaseOf,
-  holderAmong,
-  holderOf,
-  type FileLease,
-  type FileLeaseStatus,
-  type LeaseHolder,
-} from './file-lease.ts'
 import { leadsOutOf, refuseLeadingOut, type LinkedPath } from './linked-path.ts'
-
-export type { FileLease, FileLeaseStatus, LeaseHolder } from './file-lease.ts'
 
 export interface FileLeasesOptions {
   readonly runtime?: Runtime
@@ -475,4 +474,85 @@ function parseSeconds(field: string, value: unknown): number {
 
 function parseTimeoutMs(value: unknown): number {
   return parseSpanMs({ field: 'timeoutMs', min: 0, max: WAIT_MS_MAX }, value)
+}
+
+// A file lease in the words of the file-leasing system, made from the lease that every other interface sees. Only names and units
+// change here; what a lease may do is decided in the core.
+
+/**
+ * `active`, `expired`, `released`, `pending` (waiting) and `failed` (a wait or a request that came to nothing), and
+ * `revoked`, which is what a forced release ends in.
+ */
+export type FileLeaseStatus = EntryState
+
+export interface FileLease extends FencedLease {
+  readonly filePath: string
+  readonly agentId: string
+  /** Milliseconds since 1970 on the store's wall clock, as all times here; for people, not for judging. */
+  readonly createdAt: number
+  /** Null while pending. */
+  readonly expiresAt: number | null
+  readonly updatedAt: number
+  /** A fraction when the lease was made with a TTL that is no multiple of a second. */
+  readonly ttlSeconds: number
+  readonly status: FileLeaseStatus
+  readonly renewalCount: number
+  /** -1 means no limit. */
+  readonly maxRenewals: number
+  /** Greater for every later grant. A guard of the file refuses smaller ones. Null while pending. */
+  readonly fence: number | null
+  /** What was left on the store's clock at the moment of reading. */
+  readonly remainingMs: number
+  readonly reason: string | null
+}
+
+/** Who stands in the way, as far as it is known. */
+export interface LeaseHolder {
+  readonly agentId: string
+  /** `lease`: has the file. `offer`, `ticket`: is before you in the queue. `lock_delay`: had it on another clock. */
+  readonly kind: Blocker['kind']
+  readonly leaseId: LeaseId
+  readonly since: number
+  readonly expiresAt: number | null
+  readonly remainingMs: number
+  readonly reason: string | null
+}
+
+function fileLeaseOf(info: LeaseInfo): FileLease {
+  const { id, resource, fence, mode, extent, slots } = info
+  return {
+    ...{ id, resource, fence, mode, extent, slots, root: rootOf(info) },
+    filePath: nameOf(resource),
+    agentId: info.holder,
+    createdAt: info.createdAtMs,
+    expiresAt: info.expiresAtMs,
+    updatedAt: lastChangeMs(info),
+    ttlSeconds: info.ttlMs / 1000,
+    status: info.state,
+    renewalCount: info.renewals,
+    maxRenewals: info.maxRenewals,
+    remainingMs: info.remainingMs,
+    reason: info.reason,
+  }
+}
+
+function lastChangeMs(info: LeaseInfo): number {
+  const { terminatedAtMs, changedAtMs, renewedAtMs, grantedAtMs, createdAtMs } = info
+  return terminatedAtMs ?? changedAtMs ?? renewedAtMs ?? grantedAtMs ?? createdAtMs
+}
+
+/** The blocking lease if there is one, else the first waiter. */
+function holderAmong(blockers: readonly Blocker[]): LeaseHolder | null {
+  const blocker = blockers.find(({ kind }) => kind === 'lease') ?? blockers[0]
+  if (blocker === undefined) return null
+  const { kind, leaseId, holder, sinceMs, expiresAtMs, remainingMs, reason } = blocker
+  const times = { since: sinceMs, expiresAt: expiresAtMs, remainingMs }
+  return { agentId: holder, kind, leaseId, ...times, reason }
+}
+
+function holderOf(info: LeaseInfo): LeaseHolder {
+  const { id, holder, grantedAtMs, createdAtMs, expiresAtMs, remainingMs, reason } = info
+  const kind = grantedAtMs === null ? 'ticket' : 'lease'
+  const times = { since: grantedAtMs ?? createdAtMs, expiresAt: expiresAtMs, remainingMs }
+  return { agentId: holder, kind, leaseId: id, ...times, reason }
 }

@@ -3,7 +3,9 @@
  * a table (`routes.ts`); what is the same for all of them is here, once.
  */
 import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import path from 'node:path'
 import { getRequestListener, RequestError, type HttpBindings } from '@hono/node-server'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { Hono, type Context } from 'hono'
@@ -19,7 +21,7 @@ import {
   SESSIONS_PER_STREAM_MAX,
   WAKES_PATH,
 } from '../protocol/http.ts'
-import { readHttpRequest, type RequestOf } from '../protocol/requests.ts'
+import { readHttpRequest, REQUESTS, type RequestOf } from '../protocol/requests.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { complete, isCounted } from './api-calls.ts'
 import { authorise, shownError } from './authorise.ts'
@@ -33,7 +35,6 @@ import {
   requireRole,
   type Caller,
 } from './caller.ts'
-import { dashboardFile } from './dashboard-files.ts'
 import { refuseForeignPages } from './host-check.ts'
 import { answerLfsRequest } from './lfs.ts'
 import { LFS_MEDIA_TYPE, lfsCaller, lfsProblem, lfsResponse } from './lfs-http.ts'
@@ -47,10 +48,10 @@ import { fieldsOfPath, ROUTES } from './routes.ts'
 import type { ServedStores } from './served-store.ts'
 import { stoppingError } from './server-waits.ts'
 import type { Opening, ServerStreams } from './server-streams.ts'
-import { REQUESTS } from '../protocol/requests.ts'
 import type { Role } from './token.ts'
 import type { TokenFile } from './token-file.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
+import { ifThere } from '../runtime/file-system.ts'
 
 const BODY_BYTES_MAX = 64 * 1024
 const URL_BYTES_MAX = 8 * 1024
@@ -531,4 +532,84 @@ class HttpConnection implements CallerConnection {
     if (this.#response.destroyed) end()
     else this.#response.once('close', end)
   }
+}
+
+/** The files of the dashboard, as the build has left them: each compressed beside itself. The same from `src` and from `dist`. */
+const FOLDER = path.resolve(import.meta.dirname, '../../dist/dashboard')
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+}
+
+/**
+ * The page may load and ask nothing but its own server, runs no script and no style that stands in a page, and nobody may put
+ * it into a frame.
+ */
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self'",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+  "trusted-types 'none'",
+].join('; ')
+
+/** The page itself is asked for each time; what it names changes its name with its content, and is kept for ever. */
+const PAGE_HEADERS = {
+  'Content-Security-Policy': POLICY,
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Referrer-Policy': 'no-referrer',
+  'Cache-Control': 'no-cache',
+}
+const ASSET_HEADERS = { 'Cache-Control': 'public, max-age=31536000, immutable' }
+
+/** In the order in which they are preferred. */
+const ENCODINGS = [
+  { name: 'br', ending: '.br' },
+  { name: 'gzip', ending: '.gz' },
+] as const
+
+type Contents = ReadonlyMap<string, Buffer>
+
+let contents: Contents | null = null
+
+/** `name` is looked up among what is there: no path that a caller makes up is ever opened. */
+function dashboardFile(name: string, request: Request): Response {
+  contents ??= readFiles()
+  const type = TYPES[path.posix.extname(name)]
+  if (type === undefined || !contents.has(name)) {
+    throw httpError(404, 'the path must be one of a route, or of a file of the dashboard')
+  }
+  const accepted = (request.headers.get('accept-encoding') ?? '').split(/\s*,\s*/)
+  const files = contents
+  const encoding = ENCODINGS.find((one) => {
+    return accepted.includes(one.name) && files.has(`${name}${one.ending}`)
+  })
+  const content = contents.get(`${name}${encoding?.ending ?? ''}`)
+  return new Response(new Uint8Array(content ?? []), {
+    headers: {
+      ...(name === 'index.html' ? PAGE_HEADERS : ASSET_HEADERS),
+      'Content-Type': type,
+      Vary: 'Accept-Encoding',
+      ...(encoding === undefined ? {} : { 'Content-Encoding': encoding.name }),
+    },
+  })
+}
+
+/** A program that was bundled has the server without the files of its page. */
+function readFiles(): Contents {
+  const names = ifThere(() => readdirSync(FOLDER, { recursive: true, encoding: 'utf8' })) ?? []
+  const files = names.filter((name) => path.extname(name) !== '')
+  return new Map(files.map((name) => [posix(name), readFileSync(path.join(FOLDER, name))]))
+}
+
+function posix(name: string): string {
+  return name.replaceAll(path.sep, '/')
 }

@@ -17,7 +17,7 @@ import { viewBehaviours } from './conformance/view.ts'
 import { wakeBehaviours } from './conformance/wake.ts'
 
 export type { Capability, OpenedStore, StoreHarness, TestTools } from './conformance/harness.ts'
-export { ManualTicks, type TestClock } from './manual-ticks.ts'
+export { ManualTicks, type TestClock } from './fake-runtime.ts'
 export { FakeRuntime, type FakeRuntimeOptions } from './fake-runtime.ts'
 export {
   FaultyStore,

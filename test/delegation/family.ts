@@ -8,8 +8,7 @@ import type { DeriveRequest } from '../../src/service/lease-api.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import type { Store } from '../../src/store-port/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
-import { ManualTicks } from '../../src/testing/manual-ticks.ts'
+import { FakeRuntime, ManualTicks } from '../../src/testing/fake-runtime.ts'
 
 export const ROOT_TTL_MS = 60_000
 

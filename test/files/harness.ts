@@ -3,8 +3,12 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { onTestFinished } from 'vitest'
-import { FileLeases, type LeaseAcquisitionResponse, type Refused } from '../../src/files/index.ts'
-import type { FileLease } from '../../src/files/file-lease.ts'
+import {
+  FileLeases,
+  type LeaseAcquisitionResponse,
+  type Refused,
+  type FileLease,
+} from '../../src/files/index.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import type { TickSource } from '../../src/runtime/tick-source.ts'
 import type { LeaseApi } from '../../src/service/lease-api.ts'

@@ -4,8 +4,7 @@ import { LeaseService } from '../../src/service/lease-service.ts'
 import type { LedgerEntry, Store } from '../../src/store-port/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { randomFrom } from '../../src/testing/conformance/script.ts'
-import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
-import { ManualTicks } from '../../src/testing/manual-ticks.ts'
+import { FakeRuntime, ManualTicks } from '../../src/testing/fake-runtime.ts'
 import { DifferentialScript } from '../store/differential-script.ts'
 
 export interface LedgerWorld {

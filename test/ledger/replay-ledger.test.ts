@@ -6,8 +6,7 @@ import { LeaseService } from '../../src/service/lease-service.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { randomFrom } from '../../src/testing/conformance/script.ts'
 import { allEntries } from '../../src/testing/all-entries.ts'
-import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
-import { ManualTicks } from '../../src/testing/manual-ticks.ts'
+import { FakeRuntime, ManualTicks } from '../../src/testing/fake-runtime.ts'
 import { wholeHistory } from './ledger-world.ts'
 
 const RESOURCES = ['work:a', 'work:b', 'file:/c'].map(parseResource)

@@ -7,7 +7,7 @@ import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { CycleSearch, HolderWaits, WaitPlace, type Readings } from '../../src/service/wait-graph.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { ManualTicks } from '../../src/testing/manual-ticks.ts'
+import { ManualTicks } from '../../src/testing/fake-runtime.ts'
 
 const idOf = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`
 

@@ -15,9 +15,8 @@ import type {
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { allEntries } from '../../src/testing/all-entries.ts'
-import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
+import { FakeRuntime, ManualTicks } from '../../src/testing/fake-runtime.ts'
 import { FaultyStore, type CallWeather, type FaultyMethod } from '../../src/testing/faulty-store.ts'
-import { ManualTicks } from '../../src/testing/manual-ticks.ts'
 
 type Rest = Omit<AcquireRequest, 'leaseId' | 'resource' | 'holder' | 'session' | 'under'>
 

@@ -6,7 +6,7 @@ import { parseResource } from '../../src/core/resource.ts'
 import type { AcquireRequest, ListFilter, TicketRef } from '../../src/service/lease-api.ts'
 import type { LeaseService } from '../../src/service/lease-service.ts'
 import type { Store } from '../../src/store-port/store.ts'
-import type { TestClock } from '../../src/testing/manual-ticks.ts'
+import type { TestClock } from '../../src/testing/fake-runtime.ts'
 import { FamilyScript } from './family-script.ts'
 
 /** One of the two stores that are compared. */

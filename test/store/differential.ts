@@ -10,8 +10,7 @@ import { Families } from '../../sim/checkers/i11-less-never-more.ts'
 import type { Store } from '../../src/store-port/store.ts'
 import { allEntries } from '../../src/testing/all-entries.ts'
 import { randomFrom } from '../../src/testing/conformance/script.ts'
-import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
-import { ManualTicks, type TestClock } from '../../src/testing/manual-ticks.ts'
+import { FakeRuntime, ManualTicks, type TestClock } from '../../src/testing/fake-runtime.ts'
 import { DifferentialScript, type ScriptStep, type Side } from './differential-script.ts'
 
 /** Opens an empty store on the given clock. */

@@ -7,7 +7,7 @@ import path from 'node:path'
 import { isLeaseError } from '../../src/core/errors.ts'
 import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import { ManualTicks } from '../../src/testing/manual-ticks.ts'
+import { ManualTicks } from '../../src/testing/fake-runtime.ts'
 import { makeOldStore } from '../fixtures/sqlite-old-layout.ts'
 
 export interface FullDiskConversion {

@@ -7,7 +7,7 @@ import {
 } from '../../src/drivers/sqlite-driver.ts'
 import { configureConnection } from '../../src/store/sqlite/sqlite-connection.ts'
 import { migrate } from '../../src/store/sqlite/sqlite-migrations.ts'
-import { ManualTicks } from '../../src/testing/manual-ticks.ts'
+import { ManualTicks } from '../../src/testing/fake-runtime.ts'
 
 const [file = '', count = ''] = process.argv.slice(2)
 const Driver = await loadSqlite()

@@ -9,7 +9,7 @@ import type { LeaseApi } from '../../src/service/lease-api.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import { ManualTicks } from '../../src/testing/manual-ticks.ts'
+import { ManualTicks } from '../../src/testing/fake-runtime.ts'
 
 const DAY_MS = 86_400_000
 const SWEEP_MS = 300_000

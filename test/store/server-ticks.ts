@@ -8,7 +8,7 @@
 import type { TickSource } from '../../src/runtime/tick-source.ts'
 import type { Backend, Group, GroupReply } from '../../src/store/optimistic/backend.ts'
 import type { ServerTime } from '../../src/store/optimistic/server-clock.ts'
-import type { TestClock } from '../../src/testing/manual-ticks.ts'
+import type { TestClock } from '../../src/testing/fake-runtime.ts'
 
 const START_US = 1_700_000_000_000_000
 

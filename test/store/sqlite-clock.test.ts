@@ -7,7 +7,7 @@ import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import type { AcquireAnswer } from '../../src/service/lease-api.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import { ManualTicks } from '../../src/testing/manual-ticks.ts'
+import { ManualTicks } from '../../src/testing/fake-runtime.ts'
 
 const RESOURCE = parseResource('work:W-1')
 let directory: string

@@ -8,7 +8,7 @@ import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import { ManualTicks } from '../../src/testing/manual-ticks.ts'
+import { ManualTicks } from '../../src/testing/fake-runtime.ts'
 import { makeOldStore } from '../fixtures/sqlite-old-layout.ts'
 
 const SIZE = { live: 10_000, events: 100_000 }

@@ -13,7 +13,7 @@ import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import { ManualTicks } from '../../src/testing/manual-ticks.ts'
+import { ManualTicks } from '../../src/testing/fake-runtime.ts'
 import {
   makeOldStore,
   OLD_TTL_MS,

@@ -11,7 +11,7 @@ import { LeaseService } from '../../src/service/lease-service.ts'
 import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
 import { APPLICATION_ID, SCHEMA_VERSION } from '../../src/store/sqlite/sqlite-schema.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import { ManualTicks } from '../../src/testing/manual-ticks.ts'
+import { ManualTicks } from '../../src/testing/fake-runtime.ts'
 
 let directory: string
 let file: string

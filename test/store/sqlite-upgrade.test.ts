@@ -8,7 +8,7 @@ import { LeaseService } from '../../src/service/lease-service.ts'
 import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
 import { MIGRATIONS } from '../../src/store/sqlite/sqlite-migrations.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import { ManualTicks } from '../../src/testing/manual-ticks.ts'
+import { ManualTicks } from '../../src/testing/fake-runtime.ts'
 
 const LEASE_ID = 'e1234567-89ab-4cde-8f01-23456789abcd'
 const REQUEST_ID = 'e7654321-89ab-4cde-8f01-23456789abcd'

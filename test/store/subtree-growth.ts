@@ -10,7 +10,7 @@ import type { Store } from '../../src/store-port/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import { ManualTicks } from '../../src/testing/manual-ticks.ts'
+import { ManualTicks } from '../../src/testing/fake-runtime.ts'
 import { THOROUGH, type Effort, type Growth } from './many-leases.ts'
 
 const FILES_PER_DIRECTORY = 100

@@ -5,7 +5,7 @@ import { decide, readSetOf } from '../../src/core/decide.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import type { Store } from '../../src/store-port/store.ts'
 import { FaultyStore, type CallWeather, type StoreCall } from '../../src/testing/faulty-store.ts'
-import { ManualTicks } from '../../src/testing/manual-ticks.ts'
+import { ManualTicks } from '../../src/testing/fake-runtime.ts'
 import { acquire, id, renew } from '../core/builders.ts'
 
 function stores(weather: (call: StoreCall) => CallWeather | undefined) {

@@ -3,7 +3,7 @@
  * that it can move: nothing in it ever sleeps.
  */
 import type { Store } from '../../store-port/store.ts'
-import type { ManualTicks, TestClock } from '../manual-ticks.ts'
+import type { ManualTicks, TestClock } from '../fake-runtime.ts'
 import type { Stage } from './stage.ts'
 
 export interface OpenedStore {

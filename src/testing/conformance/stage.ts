@@ -24,7 +24,7 @@ import type { SettingKey } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
 import type { Decide, Store } from '../../store-port/store.ts'
 import { allEntries } from '../all-entries.ts'
-import { ManualTicks, type TestClock } from '../manual-ticks.ts'
+import { ManualTicks, type TestClock } from '../fake-runtime.ts'
 import type { OpenedStore, StoreHarness } from './harness.ts'
 
 export const TTL_MS = 10_000
