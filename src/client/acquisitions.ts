@@ -6,9 +6,10 @@
  * nothing behind: no timer, no subscription, no ticket, and no lease but those that were abandoned on purpose.
  */
 import { closedError, invalid, LeaseError } from '../core/errors.ts'
+import { keepAliveMsOf } from '../core/keep-alive.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
-import { UNDER_MAX } from '../core/limits.ts'
+import { CLAIM_WINDOW_MS_DEFAULT, UNDER_MAX } from '../core/limits.ts'
 import { realmOf, type Resource } from '../core/resource.ts'
 import { RepeatedFault, report, reportTo } from '../runtime/diagnostics.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
@@ -29,8 +30,8 @@ import { RenewalScheduler } from './renewal-scheduler.ts'
 import { enclosingLeases, leasesOf, runInside, Standstill } from './request-under.ts'
 import { BACKGROUND_WITHIN_MS, retry } from './retry.ts'
 import { FenceMemory, isStaleGrant, Tombstones, type SeenFence } from './stale-answers.ts'
-import { WaiterQueues, type QueuedWaiter } from '../service/waiter-queues.ts'
-import { overError, Wait, type Grant, type WaitContext } from './waiting.ts'
+import { WaiterQueues } from '../service/waiter-queues.ts'
+import { overError, Wait, type Grant, type OwnWaits, type WaitContext } from './waiting.ts'
 import { WakeRouter } from './wake-router.ts'
 
 export interface AcquisitionOptions {
@@ -53,6 +54,11 @@ export interface AcquisitionOptions {
 
 /** Of the waits of a client for one resource, so many are heard of each third of a claim window: more than one may fail to be. */
 const FIRST_COUNT = 2
+
+function ownWaits(claimWindowMs: number | null): OwnWaits {
+  const keepAliveMs = keepAliveMsOf({ claimWindowMs: claimWindowMs ?? CLAIM_WINDOW_MS_DEFAULT })
+  return { queues: new WaiterQueues(FIRST_COUNT), keepAliveMs }
+}
 
 export type Obtaining = { readonly kind: 'granted'; readonly lease: LeaseHandle } | Held
 export type ObtainingAll =
@@ -144,8 +150,8 @@ export class Acquisitions implements HandleClient {
     this.#grants = new GrantRegistry({ api, handles, background, signer: options.signer })
     const scheduler = new RenewalScheduler({ runtime, clock, keepAlive: true })
     const onQueued = (): void => this.#router.listen()
-    const ownQueues = options.isAloneInSession ? new WaiterQueues<QueuedWaiter>(FIRST_COUNT) : null
-    const shared = { runtime, clock, scheduler, standstill, looks, background, ownQueues }
+    const own = options.isAloneInSession ? ownWaits(claimWindowMs) : null
+    const shared = { runtime, clock, scheduler, standstill, looks, background, own }
     this.waitContext = { ...shared, onQueued }
   }
 

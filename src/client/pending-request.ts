@@ -41,6 +41,9 @@ export type WaitAnswer = GrantedAnswer | QueuedAnswer | Waiting | Dropped | Refu
 
 export type Why = 'timed_out' | 'aborted'
 
+/** What a waiter says when its ticket is filed. */
+export type FilingHints = Pick<AcquireRequest, 'behindOwn'>
+
 /** What a waiter says with its claim. */
 export type ClaimHints = Pick<TicketRef, 'expects' | 'implied' | 'behindOwn'>
 
@@ -65,7 +68,7 @@ export interface PendingRequest {
   /** Whether the request does not say what it is under, so that it may follow from a standstill. */
   readonly isPlain: boolean
   /** Asks for it, and files a ticket where it is held. Asking the same again is safe. */
-  file(waitMs: number | 'configured'): Promise<WaitAnswer>
+  file(waitMs: number | 'configured', hints?: FilingHints): Promise<WaitAnswer>
   /** Asks whether the ticket can be served, and keeps it alive. */
   claim(hints: ClaimHints): Promise<WaitAnswer>
   /** Withdraws the ticket; what was granted meanwhile is released. */
@@ -103,8 +106,9 @@ export class PendingAcquire implements PendingRequest {
     return this.#request.waitMs ?? 'configured'
   }
 
-  file(waitMs: number | 'configured'): Promise<WaitAnswer> {
-    const filed = waitMs === this.waitMs ? this.#request : { ...this.#request, waitMs }
+  file(waitMs: number | 'configured', hints?: FilingHints): Promise<WaitAnswer> {
+    const isAsAsked = waitMs === this.waitMs && hints === undefined
+    const filed = isAsAsked ? this.#request : { ...this.#request, waitMs, ...hints }
     return this.#api.acquire(filed).then(single)
   }
 

@@ -15,6 +15,7 @@ import { isLeaseError, LeaseError, show, type Effect } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import { WAIT_MS_MAX } from '../core/limits.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
+import { US_PER_MS } from '../core/time.ts'
 import { DEFAULT_SETTINGS } from '../core/settings.ts'
 import { onAbort } from '../runtime/abort-listeners.ts'
 import { report, reportTo, type RepeatedFault } from '../runtime/diagnostics.ts'
@@ -47,9 +48,15 @@ export interface WaitContext {
   /** Looks that fail while the store is away. */
   readonly looks: RepeatedFault
   /** The waits of a client that is alone in its session; null where others may be in it, of which it does not know. */
-  readonly ownQueues: WaiterQueues<QueuedWaiter> | null
+  readonly own: OwnWaits | null
   /** A ticket was filed: from now on wake-ups are wanted. */
   readonly onQueued: () => void
+}
+
+export interface OwnWaits {
+  readonly queues: WaiterQueues<QueuedWaiter>
+  /** How often those must be heard of that are not behind others of their client. */
+  readonly keepAliveMs: number
 }
 
 /** A lease as it was granted. */
@@ -82,6 +89,10 @@ const EARLY_SHARE = 0.1
  */
 const EARLY_MS_MAX = 0.001
 
+/** Behind all tickets that are filed, in the order in which they were asked for. */
+const UNFILED_US = 2 ** 52
+const BEHIND_OWN = { behindOwn: true } as const
+
 /** What was heard since the last question: nothing, that the client moved, something unspecific, or the ticket's own name. */
 type Signal = 'none' | 'moved' | 'hint' | 'wake'
 
@@ -109,8 +120,6 @@ export class Wait {
   /** Among the waits of its client for the same resource. */
   #ownPlace: QueuedWaiter | null = null
   #leaveOwnQueue: Unsubscribe | null = null
-  /** How often a ticket that is not behind others of its client must be heard of. */
-  #shortestMs = Infinity
   /** A claim that goes along with a release. */
   #carriedClaim: { readonly call: Promise<WaitAnswer>; readonly sent: Moment } | null = null
   /** When to ask if nothing is heard before. */
@@ -131,6 +140,7 @@ export class Wait {
     this.#askedAtMs = this.#startMs
     this.#waitMs = request.waitMs === 'configured' ? null : request.waitMs
     this.#armFirstAnswer()
+    this.#joinOwnQueue(UNFILED_US + this.#startMs * US_PER_MS)
   }
 
   /**
@@ -274,12 +284,14 @@ export class Wait {
     if (question === 'claim') return this.#claim(signal)
     this.#implied?.forget()
     const waitMs = this.#hasQueued ? Math.max(1, Math.ceil(this.#leftMs)) : this.#request.waitMs
+    const hints = this.#isBehindOwn ? [BEHIND_OWN] : []
     // Only this client ends the wait. To the store it matters whether there is one, and a request must survive JSON.
-    return this.#request.file(waitMs === 'configured' ? waitMs : Math.min(waitMs, WAIT_MS_MAX))
+    const mostMs = waitMs === 'configured' ? waitMs : Math.min(waitMs, WAIT_MS_MAX)
+    return this.#request.file(mostMs, ...hints)
   }
 
   async #claim(signal: Signal): Promise<WaitAnswer> {
-    const place = this.#isBehindOwn ? ({ behindOwn: true } as const) : {}
+    const place = this.#isBehindOwn ? BEHIND_OWN : {}
     if (signal === 'wake') return this.#request.claim({ expects: 'offer', ...place })
     const news = { ...place, ...(await this.#implied?.news()) }
     const isLook = this.#isLook || signal === 'hint'
@@ -305,9 +317,9 @@ export class Wait {
 
   /** The next thing to do is to keep the ticket alive, or to claim in full if that is due before. */
   #next(toldMs: number): number {
-    this.#shortestMs = Math.min(this.#shortestMs, toldMs)
     // The ticket may have become one of the first while the answer was on its way.
-    const keepAliveMs = this.#isBehindOwn ? toldMs : this.#shortestMs
+    const mostMs = this.#isBehindOwn ? Infinity : (this.#context.own?.keepAliveMs ?? Infinity)
+    const keepAliveMs = Math.min(toldMs, mostMs)
     const lookAfterMs = Math.max(0, this.#lookAtMs - this.#context.runtime.monotonicMs())
     this.#isLook = lookAfterMs <= keepAliveMs
     return Math.min(keepAliveMs, lookAfterMs)
@@ -319,23 +331,26 @@ export class Wait {
     this.#orderUs = orderUs
     this.#leaveHandOff?.()
     this.#leaveHandOff = this.#request.awaitHandOff(this.#handOff, orderUs)
+    this.#joinOwnQueue(orderUs)
+  }
+
+  #joinOwnQueue(orderUs: number): void {
+    const { own } = this.#context
+    const place = own === null || this.#request.waitMs === 0 ? null : this.#request.placeAt(orderUs)
+    if (own === null || place === null) return
     this.#leaveOwnQueue?.()
-    const place = this.#request.placeAt(orderUs)
-    const { ownQueues } = this.#context
-    if (place === null || ownQueues === null) return
     this.#ownPlace = { ...place, onFirst: () => this.#speakSoon() }
-    this.#leaveOwnQueue = ownQueues.add(this.#ownPlace)
+    this.#leaveOwnQueue = own.queues.add(this.#ownPlace)
   }
 
   get #isBehindOwn(): boolean {
-    const place = this.#ownPlace
-    if (place === null) return false
-    return this.#context.ownQueues?.first(place.resource).includes(place) === false
+    return this.#ownPlace !== null && this.#context.own?.queues.isBehind(this.#ownPlace) === true
   }
 
   /** Tickets of its client that were before it are gone: it is kept alive as often as these were, and may be next. */
   #speakSoon(): void {
-    const dueMs = this.#context.runtime.monotonicMs() + this.#shortestMs
+    const { runtime, own } = this.#context
+    const dueMs = runtime.monotonicMs() + (own?.keepAliveMs ?? Infinity)
     this.#lookAtMs = Math.min(this.#lookAtMs, dueMs)
     if (dueMs >= this.#dueMs) return
     this.#dueMs = dueMs

@@ -37,7 +37,7 @@ import {
   type Lease,
   type Revoking,
 } from './lease.ts'
-import { keepAliveMsOf } from './keep-alive.ts'
+import { keepAliveMsOf, stayInQueue } from './keep-alive.ts'
 import { TICKETS_PER_REALM_MAX } from './limits.ts'
 import {
   endedOutcome,
@@ -166,11 +166,13 @@ function waitOrRefuse(draft: Draft, blocked: Blocked): Decision<AcquireOutcome> 
     }),
     ticket,
   })
+  // Not in the event: the ledger does not tell how a waiter keeps its place.
+  const queued = command.behindOwn === true ? stayInQueue(draft, ticket, command) : ticket
   if (command.breakGraceMs === null) {
-    return draft.answer(queuedOutcome(draft, ticket, waitMs, blockers))
+    return draft.answer(queuedOutcome(draft, queued, waitMs, blockers))
   }
-  askToFinish(draft, ticket, command.breakGraceMs)
-  return draft.answer({ ...queuedOutcome(draft, ticket, waitMs), blockers })
+  askToFinish(draft, queued, command.breakGraceMs)
+  return draft.answer({ ...queuedOutcome(draft, queued, waitMs), blockers })
 }
 
 /** Only holders who allowed it are asked, and each once. */

@@ -12,9 +12,10 @@ import {
   otherTransferAmong,
 } from './acquire-all.ts'
 import { isOwn } from './adopt.ts'
-import { deny, goneOutcome, stayInQueue } from './claim.ts'
+import { deny, goneOutcome } from './claim.ts'
 import type { ClaimAll } from './command.ts'
 import { Draft } from './draft.ts'
+import { stayInQueue } from './keep-alive.ts'
 import { isHeld, type Lease, type Ticket } from './lease.ts'
 import { endedOutcome, type AcquireAllOutcome, type Refusal } from './outcome.ts'
 import type { Decision, RealmView } from './realm.ts'

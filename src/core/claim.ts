@@ -5,8 +5,8 @@
 import { queuedOutcome, waitedMsOf, grant } from './acquire.ts'
 import { adopt, adoptable, adoptedBefore, isOwn, otherTransfer } from './adopt.ts'
 import type { ClaimOffer, KeepAlive, TakeUp } from './command.ts'
-import { Draft, eventCommon } from './draft.ts'
-import { keepAliveMsOf, keptUntil } from './keep-alive.ts'
+import { Draft } from './draft.ts'
+import { keepAliveMsOf, stayInQueue } from './keep-alive.ts'
 import { isHeld, isWaiting, type Lease, type LeaseId, type Offer, type Ticket } from './lease.ts'
 import {
   endedOutcome,
@@ -63,32 +63,6 @@ export function decideClaim(
     return draft.answer(other)
   }
   return draft.answer(queuedOutcome(draft, stayInQueue(draft, ticket, command), 0))
-}
-
-/**
- * The ticket lives for another window. What it is under is noted where that is implied and has changed; what its
- * requester said stands.
- */
-export function stayInQueue(
-  draft: Draft,
-  ticket: Ticket,
-  { implied, behindOwn }: Pick<ClaimOffer, 'implied' | 'behindOwn'> = {},
-): Ticket {
-  const { now } = draft
-  const { under, claimWindowMs } = ticket
-  const isSaid = under !== undefined && !under.implied
-  const isNews = implied !== undefined && !isSaid && under?.leaseIds.join() !== implied.join()
-  const isChanged = isNews && (under !== undefined || implied.length > 0)
-  const kept = behindOwn === true && ticket.group === null ? ({ behindOwn } as const) : {}
-  draft.record({
-    type: 'lease.waiting',
-    ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),
-    deadline: keptUntil({ claimWindowMs, ...kept }, now),
-    ...kept,
-    ...(isChanged ? { implied } : {}),
-  })
-  const { behindOwn: _before, ...first } = ticket
-  return { ...first, ...kept }
 }
 
 /** Settles nothing and looks at nothing else: only a claim can tell how things stand if they are not as they were. */

@@ -43,6 +43,8 @@ export interface Acquire {
   readonly under?: readonly LeaseId[]
   /** The session does one thing after another, so it releases nothing while it waits. */
   readonly sequential?: boolean
+  /** If it has to wait: as of a claim. */
+  readonly behindOwn?: boolean
   /** Absent: everything, without limit. */
   readonly authority?: Authority
   /** The name of the token that asks through a server. */

@@ -143,7 +143,7 @@ export class AgentWaits {
       looks: this.#looks,
       background: this.#background.add,
       // An agent does one thing after another, and may have several processes.
-      ownQueues: null,
+      own: null,
       onQueued: () => router.listen(),
     }
     return new Wait(context, request)

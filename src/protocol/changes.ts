@@ -228,6 +228,15 @@ const ACQUIRE_ONE = {
   }),
 }
 
+const BEHIND_OWN = optional(
+  FLAG,
+  'Earlier tickets of the same client wait in the same queue, and are kept alive each third of their claim window',
+  {
+    more: 'This one then lives up to 60 s, and is dropped with those before it if nothing is heard of any of them.',
+    default: { value: false },
+  },
+)
+
 const TICKET = {
   id: ID,
   resource: required(RESOURCE, 'What the ticket waits for'),
@@ -250,14 +259,7 @@ const CLAIMED = {
       more: 'Empty when it no longer does. Without effect where the request said what it is under.',
     },
   ),
-  behindOwn: optional(
-    FLAG,
-    'Earlier tickets of the same client wait in the same queue, and are kept alive each third of their claim window',
-    {
-      more: 'This one then lives up to 60 s, and is dropped with those before it if nothing is heard of any of them.',
-      default: { value: false },
-    },
-  ),
+  behindOwn: BEHIND_OWN,
 }
 
 const NOTE = checked(
@@ -301,7 +303,7 @@ export const CHANGES = {
       says: 'Acquires a lease, or files a ticket for it where the request may wait',
       checks: [checkNote, checkSharing],
     },
-    { ...ACQUIRE_ONE, ...ACQUIRE_COMMON },
+    { ...ACQUIRE_ONE, ...ACQUIRE_COMMON, behindOwn: BEHIND_OWN },
   ),
   claim: request(
     {

@@ -94,6 +94,7 @@ const {
   isRenewed: _isRenewed,
   claimWindowMs: _claimWindowMs,
   sequential: _sequential,
+  behindOwn: _behindOwn,
   tokenName: _tokenName,
   ...ACQUIRE_OPTIONS
 } = ACQUIRE

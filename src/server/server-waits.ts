@@ -173,7 +173,7 @@ export class ServerWaits {
         looks: this.#looks,
         background: this.#background.add,
         // One caller of a session may be gone while others of it wait.
-        ownQueues: null,
+        own: null,
         onQueued: () => this.#listen(session, wait, tickets),
       },
       pending,

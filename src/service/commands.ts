@@ -98,15 +98,17 @@ export function acquireCommand(request: AcquireRequest): Acquire {
     wait: waitOf(request.waitMs),
     claimWindowMs: request.claimWindowMs ?? CLAIM_WINDOW_MS_DEFAULT,
   }
-  const { under, sequential, tokenName } = request
+  const { under, sequential, behindOwn, tokenName } = request
   const authority = authorityOf(request)
-  const isPlain = authority === null && under === undefined && sequential !== true
+  const isPlain =
+    authority === null && under === undefined && sequential !== true && behindOwn !== true
   if (isPlain && tokenName === undefined) return command
   return {
     ...command,
     ...(authority === null ? {} : { authority }),
     ...(under === undefined ? {} : { under: withoutRepeats(under) }),
     ...(sequential === true ? { sequential } : {}),
+    ...(behindOwn === true ? { behindOwn } : {}),
     ...(tokenName === undefined ? {} : { tokenName }),
   }
 }

@@ -36,6 +36,12 @@ export class WaiterQueues<Waiter extends QueuedWaiter> {
     return this.#queues.get(resource)?.slice(0, this.#firstCount) ?? []
   }
 
+  /** Whether all the first places are others'; also of one that has none yet. */
+  isBehind(waiter: Pick<Waiter, 'id' | 'resource'>): boolean {
+    const first = this.first(waiter.resource)
+    return first.length === this.#firstCount && first.every(({ id }) => id !== waiter.id)
+  }
+
   #remove(waiter: Waiter): void {
     const queue = this.#queues.get(waiter.resource) ?? []
     const place = queue.indexOf(waiter)

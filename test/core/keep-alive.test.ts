@@ -1,10 +1,13 @@
 /** How waiters keep their places, and those that stand behind others of their own client. */
 import { describe, expect, it } from 'vitest'
+import { commitOf } from '../../src/core/commit.ts'
 import { decide } from '../../src/core/decide.ts'
 import { BEHIND_OWN_WINDOWS } from '../../src/core/keep-alive.ts'
 import type { Entry, Ticket } from '../../src/core/lease.ts'
+import { ticketAhead } from '../../src/core/ticket-ahead.ts'
 import { fc } from '../fast-check.ts'
 import {
+  acquire,
   claim,
   id,
   lease,
@@ -14,6 +17,7 @@ import {
   ticket,
   told,
   view,
+  WAITING,
   WINDOW_MS,
 } from './builders.ts'
 
@@ -51,6 +55,24 @@ describe.each(['claim', 'keep_alive'] as const)('a %s', (kind) => {
     const { outcome, entries } = heard(heardAt(0, { behindOwn: true }))
     expect(outcome).toMatchObject({ keepAliveMs: 1_666 })
     expect(entries.get(id(2))).toEqual(ticket({ deadline: tickAt(100 + WINDOW_MS) }))
+  })
+})
+
+describe('a request that has to wait', () => {
+  it('is filed behind own tickets if it says so, of which the ledger does not tell', () => {
+    const command = acquire({ ...WAITING, behindOwn: true })
+    const now = nowAt(100)
+    const decision = decide(view([holding]), command, now)
+    expect(decision.outcome).toMatchObject({ kind: 'queued', keepAliveMs: 20_000 })
+    const filed = { behindOwn: true, deadline: tickAt(60_100) }
+    expect(decision.entries.get(id(3))).toMatchObject(filed)
+    const { events, changes } = commitOf(view([holding]), decision)
+    expect(events).toMatchObject([{ type: 'lease.queued' }])
+    expect(events[0]).not.toHaveProperty('ticket.behindOwn')
+    expect(changes).toMatchObject([{ after: filed }])
+    expect(
+      ticketAhead(commitOf(view([holding]), decision), [holding, ticket({ orderUs: 5 })])?.id,
+    ).toBe(id(2))
   })
 })
 
