@@ -21,7 +21,7 @@ import { afterTurn } from '../runtime/system-runtime.ts'
 import { RepeatedFault, report } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { EntryQuery, LedgerEntry, Store } from '../store-port/store.ts'
-import type { CommandRunner } from './command-runner.ts'
+import type { CommandRunner } from './commands.ts'
 import {
   CycleSearch,
   HolderWaits,

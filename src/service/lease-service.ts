@@ -34,7 +34,7 @@ import { sessionDigest } from './session-digest.ts'
 import type { EntryQuery, Store } from '../store-port/store.ts'
 import { cleanUp, placesToSettle, Sweeper } from './cleanup.ts'
 import * as commands from './commands.ts'
-import { CommandRunner, type Decided, RefusalCounter, reuseOf } from './command-runner.ts'
+import { CommandRunner, type Decided, RefusalCounter, reuseOf } from './commands.ts'
 import { DeadlockSearch, findCycles } from './deadlock-search.ts'
 import type {
   AcquireAllAnswer,
