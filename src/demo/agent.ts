@@ -1,12 +1,17 @@
 /**
  * One agent of the demo, a process of its own: goes round the files, waits for its turn at each, works a while, writes
- * a line and hands the file on. It reports what it does and ends when it is told to, or when the demo is gone.
+ * a line and hands the file on. Each write is guarded: a line and the mark of its fence are one transaction, so that an agent that
+ * was paused before it writes nothing once a later holder has. It reports what it does and ends when it is told to, or when the
+ * demo is gone.
  */
+import fs from 'node:fs'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Lease, Tenure } from '../client/contract.ts'
+import { isLeaseError } from '../core/errors.ts'
+import { loadSqlite, type SqliteDatabase } from '../drivers/sqlite-driver.ts'
+import { guard } from '../guard/index.ts'
 import { openTenure } from '../open.ts'
-import { FencedFile } from './fenced-file.ts'
 import {
   monotonicUs,
   type Assignment,
@@ -23,6 +28,8 @@ const WAIT_MS = 60_000
 const CLING_MS = 20_000
 /** The one that is to be stopped stands still for so long, well within its TTL, in case it is not stopped. */
 const STILL_MS = 1_000
+/** How long a write waits for that of another agent. */
+const BUSY_MS = 5_000
 
 const startedMs = performance.now()
 let finishing = false
@@ -51,18 +58,17 @@ function fail(error: unknown): void {
 async function work(assignment: Assignment): Promise<void> {
   const { name, files, firstFile, storeUrl } = assignment
   const tenure = await openTenure(storeUrl, { holder: name })
-  const fenced = await Promise.all(files.map(async (file) => FencedFile.open(file)))
+  const marks = await openMarks(path.dirname(files[0] ?? ''))
   try {
     for (let turn = firstFile; !finishing; turn += 1) {
       const index = turn % files.length
       const file = files[index]
-      const target = fenced[index]
-      if (file === undefined || target === undefined) return
-      await takeTurn({ assignment, tenure, file, target })
+      if (file === undefined) return
+      await takeTurn({ assignment, tenure, file, marks })
       await pause(REST_MS)
     }
   } finally {
-    for (const target of fenced) target.close()
+    marks.close()
     await tenure.close()
   }
 }
@@ -71,7 +77,7 @@ interface Turn {
   readonly assignment: Assignment
   readonly tenure: Tenure
   readonly file: string
-  readonly target: FencedFile
+  readonly marks: SqliteDatabase
 }
 
 async function takeTurn(turn: Turn): Promise<void> {
@@ -96,10 +102,31 @@ async function takeTurn(turn: Turn): Promise<void> {
     tell('about_to_write', lease.fence)
     standStill()
   }
-  const result = turn.target.append(`${lease.fence} ${assignment.name}`, lease.fence)
-  tell(result.kind, lease.fence, result.kind === 'refused' ? result.highestFence : 0)
-  if (isPlaying && result.kind === 'wrote') played = false
+  const later = append(turn, lease)
+  if (later === null) tell('wrote', lease.fence)
+  else tell('refused', lease.fence, later)
+  if (isPlaying && later === null) played = false
   await handOn(lease, tell)
+}
+
+/** Null when it was written; else the fence of the later holder. */
+function append({ assignment, file, marks }: Turn, lease: Lease): number | null {
+  const line = `${lease.fence} ${assignment.name}\n`
+  try {
+    guard.sqlite(marks).write(lease, () => fs.appendFileSync(file, line))
+    return null
+  } catch (error) {
+    if (!isLeaseError(error) || error.code !== 'STALE_FENCE') throw error
+    const { fence } = error.details['mark'] as { readonly fence: number }
+    return fence
+  }
+}
+
+async function openMarks(directory: string): Promise<SqliteDatabase> {
+  const Driver = await loadSqlite()
+  const marks = new Driver(path.join(directory, 'marks.db'), { timeout: BUSY_MS })
+  guard.sqlite(marks).init()
+  return marks
 }
 
 async function handOn(
