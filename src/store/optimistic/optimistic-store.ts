@@ -15,15 +15,7 @@ import type { SettingRow } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
 import { endsWithin } from '../../runtime/ends-within.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
-import type {
-  Decide,
-  EntryQuery,
-  Found,
-  Store,
-  StoreDescription,
-  Unsubscribe,
-  WakeSignal,
-} from '../../store-port/store.ts'
+import type { Decide, Store, StoreDescription, Unsubscribe } from '../../store-port/store.ts'
 import { Subscribers } from '../subscribers.ts'
 import {
   CROWD_MIN,
@@ -165,13 +157,13 @@ export class OptimisticStore implements Store {
     })
   }
 
-  async find(query: EntryQuery): Promise<Found> {
+  readonly find: Store['find'] = async (query) => {
     const { nowUs, entries: found, ...rest } = await this.#server.find(query)
     const entries = query.ids === undefined ? found : inOrder(found, query.ids)
     return { now: this.#now({ us: nowUs, toleranceUs: 0 }), entries, ...rest }
   }
 
-  async subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
+  readonly subscribe: Store['subscribe'] = async (session, listener) => {
     const server = this.#server
     const leave = this.#subscribers.subscribe(session, listener)
     try {
@@ -190,7 +182,7 @@ export class OptimisticStore implements Store {
   }
 
   /** All followers of this process are one to the server. */
-  follow(listener: () => void): Unsubscribe {
+  readonly follow: Store['follow'] = (listener) => {
     const leave = this.#subscribers.follow(listener)
     if (this.#closing === null) {
       this.#unfollow ??= this.#backend.follow(() => this.#subscribers.notifyFollowers())

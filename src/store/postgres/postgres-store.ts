@@ -7,7 +7,6 @@
  */
 import { closedError } from '../../core/errors.ts'
 import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
-import type { CountedRefusal } from '../../core/refusal.ts'
 import { parseNamespace } from '../../core/resource.ts'
 import { boundedCut, nextPruneClock } from '../../core/retention.ts'
 import type { SettingRow } from '../../core/settings.ts'
@@ -29,20 +28,12 @@ import { systemRuntime } from '../../runtime/system-runtime.ts'
 import { parsePosition, parseReached, prunedError } from '../../store-port/position.ts'
 import type {
   Checkup,
-  EntryQuery,
-  HistoryQuery,
   LedgerEntry,
   Position,
-  Pruned,
-  PrunePolicy,
-  RefusalQuery,
-  SettingChange,
   Store,
   StoreDescription,
-  Unsubscribe,
-  WakeSignal,
 } from '../../store-port/store.ts'
-import type { Backend, FoundEntries, Group, GroupReply, Reply } from '../optimistic/backend.ts'
+import type { Backend, Group, GroupReply, Reply } from '../optimistic/backend.ts'
 import {
   ChannelListener,
   type ChannelEvents,
@@ -192,12 +183,12 @@ export class PostgresBackend implements Backend {
     }
   }
 
-  async find(query: EntryQuery): Promise<FoundEntries> {
+  readonly find: Backend['find'] = async (query) => {
     const context = { namespace: this.#number, nowUs: this.#nowUs() }
     return foundIn(await this.#call(findStatement(query, context)), query)
   }
 
-  async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
+  readonly history: Backend['history'] = async (query) => {
     const end = Number(await this.end())
     const { after } = query
     if (after !== undefined && parsePosition(after) > end) {
@@ -228,28 +219,28 @@ export class PostgresBackend implements Backend {
     if (parsePosition(after) < Number(prunedUpTo)) throw prunedError(after, prunedUpTo)
   }
 
-  async end(): Promise<Position> {
+  readonly end: Backend['end'] = async () => {
     const [row] = await this.#call(LEDGER_END)
     return row?.[0] ?? '0'
   }
 
-  async countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
+  readonly countRefusals: Backend['countRefusals'] = async (refusals) => {
     await this.#call(countStatement(refusals, this.#number))
     await this.#call({ text: MAKE_ROOM, values: [String(this.#number)], writes: true })
   }
 
-  async refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
+  readonly refusals: Backend['refusals'] = async (query) => {
     return (await this.#call(refusalsStatement(query, this.#number))).map(countedIn)
   }
 
-  async settings(): Promise<readonly SettingRow[]> {
+  readonly settings: Backend['settings'] = async () => {
     const values = [String(this.#number)]
     const statement = { text: SETTINGS, values, name: 'tenure_settings_v9' }
     const rows = await this.#call({ ...statement, writes: false })
     return rows.map(([json]) => JSON.parse(json ?? '') as SettingRow)
   }
 
-  async configure({ key, value, scope, resourceId }: SettingChange): Promise<void> {
+  readonly configure: Backend['configure'] = async ({ key, value, scope, resourceId }) => {
     const slot = [String(this.#number), key, scope, resourceId ?? '']
     if (value === null) {
       const text = `DELETE FROM tenure.config WHERE namespace = $1::integer AND key = $2
@@ -264,7 +255,7 @@ export class PostgresBackend implements Backend {
     await this.#call({ text, values: [...slot, value], writes: true })
   }
 
-  async prune({ batch, ...asked }: PrunePolicy): Promise<Pruned> {
+  readonly prune: Backend['prune'] = async ({ batch, ...asked }) => {
     const number = String(this.#number)
     const [last] = await this.#call({ text: READ_PRUNE_CLOCK, values: [number], writes: false })
     const [readingMs, believedMs] = last ?? []
@@ -285,7 +276,7 @@ export class PostgresBackend implements Backend {
     return { leases: Number(row[0]), events: Number(row[1]), more: row[2] === 't' }
   }
 
-  async subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
+  readonly subscribe: Backend['subscribe'] = async (session, listener) => {
     const channel = channelOf(session, this.#options.namespace)
     return this.#listener.listen(channel, (payload) => {
       listener({ leaseIds: payload === null ? null : [payload] })
@@ -293,7 +284,7 @@ export class PostgresBackend implements Backend {
   }
 
   /** Hears of what is appended, and looks for it as well: a notification may be lost, or come before what it tells of can be read. */
-  follow(listener: () => void): Unsubscribe {
+  readonly follow: Backend['follow'] = (listener) => {
     const { runtime } = this.#options
     const fault = new RepeatedFault('store/postgres/follow', runtime)
     let isOver = false

@@ -9,7 +9,6 @@ import type { ReadSet } from '../../core/realm.ts'
 import type { RecordBody } from '../../core/record.ts'
 import { compareRefusals, refusalOf, refusalRow, type CountedRefusal } from '../../core/refusal.ts'
 import { parseNamespace, type Resource } from '../../core/resource.ts'
-import type { SettingRow } from '../../core/settings.ts'
 import {
   connectRedis,
   type ReachedRedis,
@@ -19,15 +18,7 @@ import { pairsOf, type RedisCalls, type RedisDriver } from '../../drivers/redis-
 import { withoutCommand } from '../../drivers/redis-errors.ts'
 import { report } from '../../runtime/diagnostics.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
-import type {
-  Checkup,
-  RefusalQuery,
-  SettingChange,
-  Store,
-  StoreDescription,
-  Unsubscribe,
-  WakeSignal,
-} from '../../store-port/store.ts'
+import type { Checkup, RefusalQuery, Store, StoreDescription } from '../../store-port/store.ts'
 import type { Attempt, Backend, Group, GroupReply, Reply } from '../optimistic/backend.ts'
 import {
   ChannelListener,
@@ -239,7 +230,7 @@ class RedisBackend implements Backend {
     return pruneNamespace(this.#namespace, this.#reader, policy)
   }
 
-  async settings(): Promise<readonly SettingRow[]> {
+  readonly settings: Backend['settings'] = async () => {
     return settingRows(await this.#settingPairs())
   }
 
@@ -250,7 +241,7 @@ class RedisBackend implements Backend {
   }
 
   /** The first bucket says what holds; the others have copies, because a script sees its own bucket only. */
-  async configure(change: SettingChange): Promise<void> {
+  readonly configure: Backend['configure'] = async (change) => {
     const { value } = change
     const field = settingField(change)
     const args = [this.#namespace.clockText, field, ...(value === null ? [] : [value])]
@@ -272,7 +263,7 @@ class RedisBackend implements Backend {
   }
 
   /** A message says who sent it and which lease it is about; what this process sent, its store has delivered already. */
-  subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
+  readonly subscribe: Backend['subscribe'] = (session, listener) => {
     return this.#listener.listen(this.#namespace.channelOf(session), (message) => {
       const [sender, leaseId] = message?.split(' ') ?? []
       if (leaseId === undefined) listener({ leaseIds: null })
@@ -280,7 +271,7 @@ class RedisBackend implements Backend {
     })
   }
 
-  follow(listener: () => void): Unsubscribe {
+  readonly follow: Backend['follow'] = (listener) => {
     return this.#listener.listenSoon(this.#namespace.channelOf(LEDGER_SESSION), (message) => {
       if (message?.split(' ')[0] !== this.#sender) listener()
     })

@@ -3,18 +3,7 @@
  * no writer. It stands apart so that a command which only asks need not load, nor prepare, what writes.
  */
 import { closedError } from '../../core/errors.ts'
-import type { CountedRefusal } from '../../core/refusal.ts'
-import type { SettingRow } from '../../core/settings.ts'
-import type {
-  EntryQuery,
-  Found,
-  HistoryQuery,
-  LedgerEntry,
-  Position,
-  RefusalQuery,
-  StoreDescription,
-  StoreQuestions,
-} from '../../store-port/store.ts'
+import type { StoreDescription, StoreQuestions } from '../../store-port/store.ts'
 import { nowOf } from '../embedded-clock.ts'
 import { firstOf, isAboutEnded } from '../query-matching.ts'
 import {
@@ -55,7 +44,7 @@ export class SqliteQuestions implements StoreQuestions {
     }
   }
 
-  async find(query: EntryQuery): Promise<Found> {
+  readonly find: StoreQuestions['find'] = async (query) => {
     const isOfLive = query.ids === undefined && !isAboutEnded(query)
     const place = isOfLive ? this.live : await this.#loadLedger()
     return this.#read(() => {
@@ -64,21 +53,21 @@ export class SqliteQuestions implements StoreQuestions {
     })
   }
 
-  async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
+  readonly history: StoreQuestions['history'] = async (query) => {
     const ledger = await this.#loadLedger()
     return this.#read(() => ledger.read(query))
   }
 
-  end(): Promise<Position> {
+  readonly end: StoreQuestions['end'] = () => {
     return this.#read(() => String(this.state.lastSequence))
   }
 
-  async refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
+  readonly refusals: StoreQuestions['refusals'] = async (query) => {
     const ledger = await this.#loadLedger()
     return this.#read(() => ledger.refusals(query))
   }
 
-  settings(): Promise<readonly SettingRow[]> {
+  readonly settings: StoreQuestions['settings'] = () => {
     return this.#read(() => this.state.settingRows)
   }
 

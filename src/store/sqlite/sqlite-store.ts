@@ -12,20 +12,9 @@ import { recordedEvents, type Commit, type EntryChange } from '../../core/commit
 import { closedError, isLeaseError, LeaseError, show } from '../../core/errors.ts'
 import { LEASE_EVENT_TYPES } from '../../core/event.ts'
 import type { ReadSet, Wake, PriorEffect, RealmView } from '../../core/realm.ts'
-import type { CountedRefusal } from '../../core/refusal.ts'
 import { report } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
-import type {
-  Checkup,
-  Decide,
-  Pruned,
-  PrunePolicy,
-  SettingChange,
-  Store,
-  StoreDescription,
-  Unsubscribe,
-  WakeSignal,
-} from '../../store-port/store.ts'
+import type { Checkup, Decide, Store, StoreDescription } from '../../store-port/store.ts'
 import { nowOf } from '../embedded-clock.ts'
 import {
   isBusy,
@@ -144,25 +133,25 @@ export class SqliteStore implements Store {
   readonly refusals: Store['refusals'] = (query) => this.#questions.refusals(query)
   readonly settings: Store['settings'] = () => this.#questions.settings()
 
-  countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
+  readonly countRefusals: Store['countRefusals'] = (refusals) => {
     return this.#enqueue(NO_READ_SETS, () => this.#ledger.countRefusals(refusals))
   }
 
-  configure(change: SettingChange): Promise<void> {
+  readonly configure: Store['configure'] = (change) => {
     return this.#enqueue(NO_READ_SETS, () => this.#state.configure(change))
   }
 
-  prune(policy: PrunePolicy): Promise<Pruned> {
+  readonly prune: Store['prune'] = (policy) => {
     this.#listeners.removeStale()
     return this.#enqueue(NO_READ_SETS, () => this.#ledger.prune(policy))
   }
 
-  async subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
+  readonly subscribe: Store['subscribe'] = async (session, listener) => {
     this.#refuseIfClosed()
     return this.#listeners.subscribe(session, listener)
   }
 
-  follow(listener: () => void): Unsubscribe {
+  readonly follow: Store['follow'] = (listener) => {
     return this.#listeners.follow(listener)
   }
 
