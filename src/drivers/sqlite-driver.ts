@@ -264,19 +264,11 @@ class NodeStatement implements SqliteStatement {
   }
 
   get(...values: readonly SqliteValue[]): unknown {
-    try {
-      return this.#statement.get(...values)
-    } catch (error) {
-      return this.#rounded(error, () => this.#statement.get(...values))
-    }
+    return this.#read(() => this.#statement.get(...values))
   }
 
   all(...values: readonly SqliteValue[]): unknown[] {
-    try {
-      return this.#statement.all(...values)
-    } catch (error) {
-      return this.#rounded(error, () => this.#statement.all(...values)) as unknown[]
-    }
+    return this.#read(() => this.#statement.all(...values)) as unknown[]
   }
 
   raw(enabled = true): this {
@@ -285,10 +277,13 @@ class NodeStatement implements SqliteStatement {
   }
 
   /** What a damaged row holds is for its reader to refuse, so integers that no number can hold are rounded. */
-  #rounded(error: unknown, read: () => unknown): unknown {
-    const isTooLarge =
-      error instanceof Error && 'code' in error && error.code === 'ERR_OUT_OF_RANGE'
-    if (!isTooLarge) throw error
+  #read(read: () => unknown): unknown {
+    try {
+      return read()
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error)) throw error
+      if (error.code !== 'ERR_OUT_OF_RANGE') throw error
+    }
     this.#statement.setReadBigInts(true)
     try {
       return withNumbers(read())

@@ -34,12 +34,10 @@ const PUT_ENTRY = `${INSERT_ENTRY} ON CONFLICT (id) DO UPDATE SET agent_id = exc
 const DELETE_ENTRY = 'DELETE FROM live_leases WHERE id = ?'
 const BY_ID = `SELECT ${COLUMNS} FROM live_leases WHERE id = ?`
 const LIVE_AT = `SELECT ${COLUMNS} FROM live_leases WHERE file_path = ? AND namespace = ?`
-/** Left to itself the planner walks all that is live when there is no subtree among it. */
-const ANY_SUBTREE = `SELECT 1 FROM live_leases INDEXED BY idx_live_subtree
-  WHERE extent = 'subtree' LIMIT 1`
 const BELOW = `SELECT ${COLUMNS} FROM live_leases
   WHERE file_path > ? AND file_path < ? AND namespace = ?`
-const ABOVE = `SELECT ${COLUMNS} FROM live_leases
+/** Left to itself the planner may walk all that is live when there is no subtree among it. */
+const ABOVE = `SELECT ${COLUMNS} FROM live_leases INDEXED BY idx_live_subtree
   WHERE file_path IN (SELECT value FROM json_each(?)) AND extent = 'subtree' AND namespace = ?`
 /** Of files, which are one realm. Left to itself the planner counts among all that is live. */
 const COUNT_TICKETS = `SELECT count(*) FROM live_leases INDEXED BY idx_live_pending
@@ -116,9 +114,7 @@ export class SqliteLive {
       // The names between `path/` and `path0`, `0` being next after `/`.
       const stem = path === '/' ? '' : path
       if (extent === 'subtree') rows.push(...this.#rows(BELOW, `${stem}/`, `${stem}0`))
-      if (this.#state.statements.first(ANY_SUBTREE) !== undefined) {
-        rows.push(...this.#rows(ABOVE, JSON.stringify(ancestorsOf(resource).map(pathOf))))
-      }
+      rows.push(...this.#rows(ABOVE, JSON.stringify(ancestorsOf(resource).map(pathOf))))
     }
     return rows.map((row) => entryOf(row, this.#state))
   }

@@ -21,7 +21,6 @@ import {
   loadSqlite,
   sqliteError,
   type SqliteDatabase,
-  type SqliteRow,
   type SqliteStatement,
 } from '../../drivers/sqlite-driver.ts'
 import {
@@ -34,13 +33,17 @@ import { urgentFirst, type Sendable } from '../urgent-first.ts'
 import { EVENT_COLUMNS, eventOf, SqliteHistory, typeOf, wordOf } from './sqlite-history.ts'
 import { SqliteListeners, WakeFiles } from './sqlite-listeners.ts'
 import { SqliteQuestions } from './sqlite-questions.ts'
-import type { SqliteState } from './sqlite-state.ts'
+import { StatementCache, type SqliteState } from './sqlite-state.ts'
 import { ENTRY_STATES, isLive, isWaiting, type Entry, type LeaseId } from '../../core/lease.ts'
 import { TTL_MS_MAX } from '../../core/limits.ts'
 import { hasEpoch, isTree, type Resource } from '../../core/resource.ts'
-import { parseSettingKey, parseSettingValue, SETTING_SCOPES } from '../../core/settings.ts'
+import {
+  parseSettingKey,
+  parseSettingValue,
+  resolveSettings,
+  SETTING_SCOPES,
+} from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
-import { resolveSettings } from '../../core/settings.ts'
 import { idOf, keyOf, leaseNumberOf } from './sqlite-schema.ts'
 import type { SqliteLive } from './sqlite-live.ts'
 
@@ -496,19 +499,14 @@ function tryToWrite(database: SqliteDatabase): string {
 }
 
 function tellIntegrity(database: SqliteDatabase): string {
-  const found = firstColumn(database, 'PRAGMA quick_check(5)').join('; ')
+  const found = new StatementCache(database).all('PRAGMA quick_check(5)').join('; ')
   if (found !== 'ok') throw new Error(found)
   return 'quick_check found nothing'
 }
 
 function tellVersion(database: SqliteDatabase): string {
   const sql = "SELECT max(version) FROM migrations WHERE status = 'success'"
-  return `version ${firstColumn(database, sql).join()}`
-}
-
-function firstColumn(database: SqliteDatabase, sql: string): readonly string[] {
-  const rows = database.prepare(sql).raw().all() as SqliteRow[]
-  return rows.map(([value]) => String(value))
+  return `version ${String(new StatementCache(database).first(sql))}`
 }
 
 function tellRows(database: SqliteDatabase): string {
@@ -589,10 +587,8 @@ function findBrokenRows(database: SqliteDatabase): readonly string[] {
 
 function brokenBy(database: SqliteDatabase, rule: ColumnRule): readonly string[] {
   const { table, column, expectation, isWrong } = rule
-  const rows = database
-    .prepare(`SELECT id, ${column} FROM ${table} WHERE ${isWrong} LIMIT ${ROWS_TOLD_MAX + 1}`)
-    .raw()
-    .all() as SqliteRow[]
+  const sql = `SELECT id, ${column} FROM ${table} WHERE ${isWrong} LIMIT ${ROWS_TOLD_MAX + 1}`
+  const rows = new StatementCache(database).all(sql)
   const lines = rows.slice(0, ROWS_TOLD_MAX).map(([id, value]) => {
     return `${table} row ${String(id)}: ${column} must be ${expectation}, got ${show(value)}`
   })
@@ -602,10 +598,8 @@ function brokenBy(database: SqliteDatabase, rule: ColumnRule): readonly string[]
 }
 
 function brokenSettings(database: SqliteDatabase): readonly string[] {
-  const rows = database
-    .prepare('SELECT id, config_key, config_value, scope FROM lease_configs ORDER BY rowid')
-    .raw()
-    .all() as SqliteRow[]
+  const sql = 'SELECT id, config_key, config_value, scope FROM lease_configs ORDER BY rowid'
+  const rows = new StatementCache(database).all(sql)
   return rows.flatMap(([id, key, value, scope]) => {
     const problem = settingProblem(key, value, scope)
     return problem === null ? [] : [`lease_configs row ${String(id)}: ${problem}`]
