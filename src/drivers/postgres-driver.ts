@@ -16,7 +16,7 @@ import { isFatal, isStale, postgresError, sqlState } from './postgres-errors.ts'
 
 interface PostgresQuery {
   readonly text: string
-  readonly values?: readonly (string | null)[]
+  readonly values?: readonly PostgresValue[]
   /** Prepared under this name on first use. */
   readonly name?: string
   readonly rowMode: 'array'
@@ -24,6 +24,8 @@ interface PostgresQuery {
   readonly types: { getTypeParser(): (text: string) => string }
 }
 
+/** The driver sends a number as its text. */
+export type PostgresValue = string | number | null
 export type PostgresRow = readonly (string | null)[]
 
 interface PostgresNotification {
@@ -198,12 +200,12 @@ const AS_TEXT = { getTypeParser: () => (text: string) => text }
 
 /** A connection for the length of several statements. */
 export interface PostgresConnection {
-  run(text: string, values?: readonly (string | null)[]): Promise<readonly PostgresRow[]>
+  run(text: string, values?: readonly PostgresValue[]): Promise<readonly PostgresRow[]>
 }
 
 export interface Statement {
   readonly text: string
-  readonly values: readonly (string | null)[]
+  readonly values: readonly PostgresValue[]
   /** Given to statements that are sent often. */
   readonly name?: string
   /** Whether an answer that is lost leaves open what happened. */

@@ -284,7 +284,7 @@ export function attemptStatement(attempts: readonly Attempt[], context: CallCont
   })
   const { number, revision, nowUs } = context
   const values = [
-    ...[String(number), String(revision), nowUs === null ? null : String(nowUs)],
+    ...[number, revision, nowUs],
     ...[rows.realms, rows.ids].map((names) => (names.size === 0 ? null : arrayText([...names]))),
     ...rows.json,
   ]

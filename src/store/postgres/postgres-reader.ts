@@ -9,7 +9,7 @@ import { refusalOf, refusalRow, type CountedRefusal, type RefusalRow } from '../
 import { ancestorsOf, isTree, type Reach } from '../../core/resource.ts'
 import { parsePosition } from '../../store-port/position.ts'
 import type { EntryQuery, HistoryQuery, RefusalQuery } from '../../store-port/store.ts'
-import type { PostgresRow, Statement } from '../../drivers/postgres-driver.ts'
+import type { PostgresRow, PostgresValue, Statement } from '../../drivers/postgres-driver.ts'
 import type { FoundEntries } from '../optimistic/backend.ts'
 import { isAboutEnded, matchesEntry } from '../query-matching.ts'
 import { arrayText } from './postgres-attempt.ts'
@@ -28,11 +28,11 @@ import {
 /** A condition in the making, with its values beside it. The namespace is hidden from the planner: see postgres-functions.ts. */
 class Where {
   #sql: string
-  readonly values: (string | null)[]
+  readonly values: PostgresValue[]
 
   constructor(namespace: number) {
     this.#sql = 'namespace + 0 = $1::integer'
-    this.values = [String(namespace)]
+    this.values = [namespace]
   }
 
   get sql(): string {
@@ -40,13 +40,13 @@ class Where {
   }
 
   /** `?` stands for the value. */
-  and(condition: string, value: string | null = null): void {
+  and(condition: string, value: PostgresValue = null): void {
     const sql = condition.includes('?') ? condition.replace('?', this.value(value)) : condition
     this.#sql += ` AND ${sql}`
   }
 
   /** A value that stands elsewhere in the statement. */
-  value(value: string | null): string {
+  value(value: PostgresValue): string {
     this.values.push(value)
     return `$${this.values.length}`
   }
@@ -64,7 +64,7 @@ export interface ReadContext {
  */
 export function findStatement(query: EntryQuery, context: ReadContext): Statement {
   const where = new Where(context.namespace)
-  const now = where.value(context.nowUs === null ? null : String(context.nowUs))
+  const now = where.value(context.nowUs)
   const text = `WITH clock AS MATERIALIZED (SELECT coalesce(${now}::bigint, ${NOW_US}) AS us),
       found AS (${foundBy(query, where)})
     SELECT clock.us, found.number, found.position, found.live, found.ended
@@ -127,7 +127,7 @@ function byIds(ids: readonly string[], where: Where): string {
 }
 
 function liveQuery(query: EntryQuery, where: Where): string {
-  const limit = where.value(String(query.limit + 1))
+  const limit = where.value(query.limit + 1)
   const after = where.value(query.after ?? '-1')
   if (!isSelective(query))
     return `SELECT ${AS_LIVE} FROM ${listed(query, where, { limit, after })} AS l`
@@ -158,7 +158,7 @@ function listed(
  */
 function endedQuery(query: EntryQuery, where: Where): string {
   const { after = '0', states = [] } = query
-  const limit = where.value(String(query.limit + 1))
+  const limit = where.value(query.limit + 1)
   addNames(where, query)
   const isInDelayed = after.startsWith('D')
   const position = where.value(isInDelayed ? null : after)
@@ -283,19 +283,19 @@ export function historyStatement(
   const isByName = isLong && (query.resource ?? query.holder) !== undefined
   // Computed, neither order nor range is a reason for the planner to walk the whole ledger in search of a few.
   const seq = isByName ? 'seq + 0' : 'seq'
-  where.and(`${seq} >= ?::bigint`, String(stretch.from))
-  where.and(`${seq} <= ?::bigint`, String(stretch.to))
+  where.and(`${seq} >= ?::bigint`, stretch.from)
+  where.and(`${seq} <= ?::bigint`, stretch.to)
   if (query.leaseId !== undefined) where.and('lease_id = ?::uuid', query.leaseId)
   addNames(where, query)
   if (query.kinds !== undefined) {
     where.and(`split_part(resource, ':', 1) = ANY (?::text[])`, arrayText(query.kinds))
   }
-  if (query.fromMs !== undefined) where.and('at_ms >= ?::bigint', String(query.fromMs))
-  if (query.toMs !== undefined) where.and('at_ms <= ?::bigint', String(query.toMs))
+  if (query.fromMs !== undefined) where.and('at_ms >= ?::bigint', query.fromMs)
+  if (query.toMs !== undefined) where.and('at_ms <= ?::bigint', query.toMs)
   if (query.types !== undefined) {
     where.and('type = ANY (?::text[])', arrayText(query.types.map((type) => wordOf(type))))
   }
-  const limit = where.value(String(query.limit))
+  const limit = where.value(query.limit)
   const text = `SELECT seq, ${jsonOf(EVENT_COLUMNS)} FROM tenure.ledger AS l WHERE ${where.sql}
     ORDER BY ${seq} ${query.newestFirst === true ? 'DESC' : 'ASC'} LIMIT ${limit}::bigint`
   return { text, values: where.values, writes: false }
@@ -323,7 +323,7 @@ export const REMOVE_OLD = `DELETE FROM tenure.refusals
   WHERE namespace = $1::integer AND last_at < $2::bigint`
 
 export function countStatement(refusals: readonly CountedRefusal[], namespace: number): Statement {
-  const values = [String(namespace), JSON.stringify(refusals.map(refusalRow))]
+  const values = [namespace, JSON.stringify(refusals.map(refusalRow))]
   return { text: COUNT, values, writes: true }
 }
 
@@ -338,8 +338,8 @@ export function refusalsStatement(query: RefusalQuery, namespace: number): State
       AND ($6::bigint IS NULL OR last_at <= $6::bigint)
     ORDER BY last_at ${order}, lease_id ${order}, reason ${order}, holder ${order} LIMIT $7::bigint`
   const wanted = [leaseId, resource, holder, fromMs, toMs]
-  const values = wanted.map((value) => (value === undefined ? null : String(value)))
-  return { text, values: [String(namespace), ...values, String(limit)], writes: false }
+  const values = wanted.map((value) => value ?? null)
+  return { text, values: [namespace, ...values, limit], writes: false }
 }
 
 export function countedIn([json]: PostgresRow): CountedRefusal {

@@ -249,8 +249,7 @@ async function noteVersion(
   version: number,
   name: string,
 ): Promise<void> {
-  const values = [String(version), name]
-  await connection.run('INSERT INTO tenure.migrations VALUES ($1::integer, $2)', values)
+  await connection.run('INSERT INTO tenure.migrations VALUES ($1::integer, $2)', [version, name])
 }
 
 /**

@@ -18,6 +18,7 @@ import {
   type PostgresConnectOptions,
   type PostgresPool,
   type PostgresRow,
+  type PostgresValue,
   type ReachedPool,
   type Statement,
 } from '../../drivers/postgres-driver.ts'
@@ -213,8 +214,7 @@ export class PostgresBackend implements Backend {
 
   /** Asked after the page was read: what was pruned before is known by then. */
   async #requireUnpruned(after: Position): Promise<void> {
-    const values = [String(this.#number)]
-    const [row] = await this.#call({ text: READ_PRUNED_UP_TO, values, writes: false })
+    const [row] = await this.#read(READ_PRUNED_UP_TO)
     const prunedUpTo = row?.[0] ?? '0'
     if (parsePosition(after) < Number(prunedUpTo)) throw prunedError(after, prunedUpTo)
   }
@@ -226,7 +226,7 @@ export class PostgresBackend implements Backend {
 
   readonly countRefusals: Backend['countRefusals'] = async (refusals) => {
     await this.#call(countStatement(refusals, this.#number))
-    await this.#call({ text: MAKE_ROOM, values: [String(this.#number)], writes: true })
+    await this.#write(MAKE_ROOM)
   }
 
   readonly refusals: Backend['refusals'] = async (query) => {
@@ -234,44 +234,37 @@ export class PostgresBackend implements Backend {
   }
 
   readonly settings: Backend['settings'] = async () => {
-    const values = [String(this.#number)]
-    const statement = { text: SETTINGS, values, name: 'tenure_settings_v9' }
-    const rows = await this.#call({ ...statement, writes: false })
+    const statement = { text: SETTINGS, name: 'tenure_settings_v9', writes: false }
+    const rows = await this.#call({ ...statement, values: [this.#number] })
     return rows.map(([json]) => JSON.parse(json ?? '') as SettingRow)
   }
 
   readonly configure: Backend['configure'] = async ({ key, value, scope, resourceId }) => {
-    const slot = [String(this.#number), key, scope, resourceId ?? '']
+    const slot = [key, scope, resourceId ?? '']
     if (value === null) {
       const text = `DELETE FROM tenure.config WHERE namespace = $1::integer AND key = $2
         AND scope = $3 AND resource_id = $4`
-      await this.#call({ text, values: slot, writes: true })
-      return
+      return void (await this.#write(text, ...slot))
     }
     const text = `INSERT INTO tenure.config (namespace, key, scope, resource_id, value)
       VALUES ($1::integer, $2, $3, $4, $5)
       ON CONFLICT (namespace, key, scope, resource_id)
       DO UPDATE SET value = excluded.value, updated_at = clock_timestamp()`
-    await this.#call({ text, values: [...slot, value], writes: true })
+    await this.#write(text, ...slot, value)
   }
 
   readonly prune: Backend['prune'] = async ({ batch, ...asked }) => {
-    const number = String(this.#number)
-    const [last] = await this.#call({ text: READ_PRUNE_CLOCK, values: [number], writes: false })
+    const [last] = await this.#read(READ_PRUNE_CLOCK)
     const [readingMs, believedMs] = last ?? []
     const known =
       readingMs == null ? null : { readingMs: Number(readingMs), believedMs: Number(believedMs) }
     const clock = nextPruneClock(known, asked.nowMs)
     if (known !== null && clock !== known) {
-      const values = [number, String(clock.readingMs), String(clock.believedMs)]
-      await this.#call({ text: WRITE_PRUNE_CLOCK, values, writes: true })
+      await this.#write(WRITE_PRUNE_CLOCK, clock.readingMs, clock.believedMs)
     }
     const { endedBeforeMs, nowMs } = boundedCut(asked, clock)
-    const old = [number, String(endedBeforeMs)]
-    await this.#call({ text: REMOVE_OLD, values: old, writes: true })
-    const values = [number, ...[endedBeforeMs, nowMs, batch].map(String), this.#walkedTo]
-    const statement = { text: CALL_PRUNE, values, writes: true }
-    const [row = []] = await this.#call(statement)
+    await this.#write(REMOVE_OLD, endedBeforeMs)
+    const [row = []] = await this.#write(CALL_PRUNE, endedBeforeMs, nowMs, batch, this.#walkedTo)
     this.#walkedTo = row[3] ?? ''
     return { leases: Number(row[0]), events: Number(row[1]), more: row[2] === 't' }
   }
@@ -328,23 +321,25 @@ export class PostgresBackend implements Backend {
     await this.#options.end()
   }
 
+  /** One that is lost is renewed in time, so it is no write that would leave a doubt. */
   async #markWatched(): Promise<void> {
-    const nowUs = this.#nowUs()
-    await this.#call({
-      text: `UPDATE tenure.namespaces SET watched_until_us = $2::bigint
-          + coalesce($3::bigint, ${NOW_US})
-        WHERE number = $1::integer`,
-      values: [
-        String(this.#number),
-        String(WATCH_MARK_MS * 1_000),
-        nowUs === null ? null : String(nowUs),
-      ],
-      writes: false,
-    })
+    const text = `UPDATE tenure.namespaces SET watched_until_us = $2::bigint
+        + coalesce($3::bigint, ${NOW_US})
+      WHERE number = $1::integer`
+    await this.#read(text, WATCH_MARK_MS * 1_000, this.#nowUs())
   }
 
   #nowUs(): number | null {
     return this.#options.nowUs?.() ?? null
+  }
+
+  /** The first value is the number of the namespace. */
+  #read(text: string, ...values: readonly PostgresValue[]): Promise<readonly PostgresRow[]> {
+    return this.#call({ text, values: [this.#number, ...values], writes: false })
+  }
+
+  #write(text: string, ...values: readonly PostgresValue[]): Promise<readonly PostgresRow[]> {
+    return this.#call({ text, values: [this.#number, ...values], writes: true })
   }
 
   #call(statement: Statement): Promise<readonly PostgresRow[]> {
