@@ -14,7 +14,7 @@ import type { ReadSet, Wake } from '../../core/realm.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
 import { endsWithin } from '../../runtime/ends-within.ts'
-import type { Runtime, Timer } from '../../runtime/runtime.ts'
+import type { Runtime } from '../../runtime/runtime.ts'
 import type { Decide, Store, StoreDescription, Unsubscribe } from '../../store-port/store.ts'
 import { Subscribers } from '../subscribers.ts'
 import {
@@ -58,12 +58,6 @@ const BEHIND_PAUSE_MS_MAX = 2
 const LOCAL_TICKETS_MAX = 10_000
 const NO_TRIES: readonly Try[] = []
 
-/** What was sent in one call. */
-interface Call {
-  readonly requests: readonly PendingTransaction[]
-  readonly overdueAtMs: number
-}
-
 /** A request with the decision that is sent for it. */
 interface Try {
   readonly request: PendingTransaction
@@ -106,12 +100,12 @@ export class OptimisticStore implements Store {
   /** The highest fence that this process has asked for: requests in flight together ask for different ones. */
   #lastFence = 0
   #unfinished = 0
-  /** In flight, and not overdue. */
-  readonly #calls = new Set<Call>()
-  /** In flight still, and nothing waits for them any more. */
-  readonly #overdue = new Set<Call>()
-  /** When the first of them is overdue, while a request waits for it. */
-  #overdueTimer: Timer | null = null
+  /** How many are in flight, and not overdue. */
+  #calls = 0
+  /** How many are in flight still, and nothing waits for them any more. */
+  #overdue = 0
+  /** What passes over calls that are overdue, but for which there is no room among those. */
+  readonly #late = new Set<() => void>()
   #isScheduled = false
   #closing: Promise<void> | null = null
   #drained: (() => void) | null = null
@@ -202,7 +196,6 @@ export class OptimisticStore implements Store {
 
   /** What is in flight when the time is over ends with its connection; what was not sent yet never is. */
   async #close(): Promise<void> {
-    this.#stopAwaiting()
     if (this.#unfinished > 0) {
       const drained = new Promise<void>((resolve) => (this.#drained = resolve))
       await endsWithin(this.#runtime, CLOSE_WITHIN_MS, drained)
@@ -232,57 +225,48 @@ export class OptimisticStore implements Store {
   }
 
   #sendGroups(): void {
-    this.#passOverOverdue()
-    while (this.#calls.size < GROUPS_IN_FLIGHT_MAX) {
-      const taken = this.#queue.take(this.#calls.size === 0)
-      if (taken.length === 0) break
+    while (this.#calls < GROUPS_IN_FLIGHT_MAX) {
+      const taken = this.#queue.take(this.#calls === 0)
+      if (taken.length === 0) return
       void this.#send(taken)
     }
-    if (this.#queue.isEmpty) this.#stopAwaiting()
-    else this.#awaitOverdue()
   }
 
-  #callOf(tries: readonly Try[]): Call {
+  /**
+   * Counts a call, until what it returns is called. One that is overdue is as if it had been answered, but that it has not
+   * ended.
+   */
+  #beginCall(tries: readonly Try[]): () => void {
     const requests = tries.flatMap((one) => [one, ...one.joined].map(({ request }) => request))
     const wayMs = this.#clock.toleranceUs(requests.length) / 1000
-    const overdueMs = Math.max(OVERDUE_MS_MIN, WAYS_UNTIL_OVERDUE * wayMs)
-    return { requests, overdueAtMs: this.#runtime.monotonicMs() + overdueMs }
-  }
-
-  /** From now on they are as if they had been answered, but that they have not ended. */
-  #passOverOverdue(): void {
-    if (this.#calls.size === 0) return
-    const nowMs = this.#runtime.monotonicMs()
-    for (const call of this.#calls) {
-      if (call.overdueAtMs > nowMs || this.#overdue.size === OVERDUE_MAX) continue
-      this.#calls.delete(call)
-      this.#overdue.add(call)
-      for (const request of call.requests) this.#queue.leaveFlight(request)
-    }
-  }
-
-  #awaitOverdue(): void {
-    const isAwaited = this.#overdueTimer !== null || this.#overdue.size === OVERDUE_MAX
-    if (this.#calls.size === 0 || isAwaited || this.#closing !== null) return
-    const firstAtMs = Math.min(...[...this.#calls].map(({ overdueAtMs }) => overdueAtMs))
-    const leftMs = firstAtMs - this.#runtime.monotonicMs()
-    const look = (): void => {
-      this.#overdueTimer = null
+    let isOverdue = false
+    const passOver = (): void => {
+      if (this.#closing !== null) return
+      if (this.#overdue === OVERDUE_MAX) return void this.#late.add(passOver)
+      isOverdue = true
+      this.#calls -= 1
+      this.#overdue += 1
+      for (const request of requests) this.#queue.leaveFlight(request)
       this.#sendGroups()
     }
-    this.#overdueTimer = this.#runtime.setTimer(Math.max(1, leftMs), look, { keepAlive: false })
-  }
-
-  #stopAwaiting(): void {
-    this.#overdueTimer?.cancel()
-    this.#overdueTimer = null
+    const overdueMs = Math.max(OVERDUE_MS_MIN, WAYS_UNTIL_OVERDUE * wayMs)
+    const timer = this.#runtime.setTimer(overdueMs, passOver, { keepAlive: false })
+    this.#calls += 1
+    return () => {
+      timer.cancel()
+      this.#late.delete(passOver)
+      if (!isOverdue) return void (this.#calls -= 1)
+      this.#overdue -= 1
+      const [next] = this.#late
+      if (next !== undefined) this.#late.delete(next)
+      next?.()
+    }
   }
 
   async #send(taken: readonly TakenRow[]): Promise<void> {
     const settingsRevision = this.#settingsRevision
     const tries = this.#tryAll(taken)
-    const call = this.#callOf(tries)
-    this.#calls.add(call)
+    const endCall = this.#beginCall(tries)
     try {
       if (tries.length === 0) return
       const sentMs = this.#runtime.monotonicMs()
@@ -297,8 +281,7 @@ export class OptimisticStore implements Store {
         this.#wake(one.plan.attempt.wakes)
       }
     } finally {
-      this.#calls.delete(call)
-      this.#overdue.delete(call)
+      endCall()
       this.#sendGroups()
     }
   }

@@ -81,11 +81,6 @@ export class RequestQueue {
     this.#queue.push({ ...asked, ...UNTRIED })
   }
 
-  /** Whether all are on their way. */
-  get isEmpty(): boolean {
-    return this.#queue.length + this.#again.length === 0
-  }
-
   /** It is in flight still, and goes before all others. */
   addAgain(request: PendingTransaction): void {
     this.#again.push(request)
