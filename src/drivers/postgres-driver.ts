@@ -33,16 +33,12 @@ interface PostgresNotification {
   readonly payload?: string | undefined
 }
 
-type PostgresHear = (message: PostgresNotification) => void
-
 export interface PostgresClient {
   query(query: PostgresQuery): Promise<{ readonly rows: unknown[] }>
   /** With an error the connection is closed instead of used again. */
   release(error?: Error | boolean): void
-  on(event: 'notification', listener: PostgresHear): unknown
+  on(event: 'notification', listener: (message: PostgresNotification) => void): unknown
   on(event: 'error', listener: (error: Error) => void): unknown
-  removeListener(event: 'notification', listener: PostgresHear): unknown
-  removeListener(event: 'error', listener: (error: Error) => void): unknown
   /** From then on the connection does not keep the process alive. */
   unref?(): void
 }
@@ -275,7 +271,6 @@ export class PostgresCaller {
     }
   }
 
-  /** One beside the pool, for listening. */
   connectBeside(): Promise<LoneClient> {
     return this.#connected(connectBeside(this.#options.pool))
   }

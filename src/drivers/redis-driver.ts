@@ -24,7 +24,6 @@ export interface IoredisClient extends IoredisLike {
   connect(): Promise<unknown>
   disconnect(reconnect?: boolean): void
   pipeline?(commands: Argument[][]): { exec(): Promise<PipelineReply[] | null> }
-  /** Of a Cluster. */
   nodes?(role: 'master'): readonly IoredisLike[]
   readonly options?: { readonly keyPrefix?: unknown }
   subscribe(...channels: string[]): Promise<unknown>
@@ -254,7 +253,6 @@ export interface NodeRedisLike {
 
 export type RedisLike = IoredisLike | NodeRedisLike
 
-/** Sends a command. */
 export type RedisCommand = (args: readonly Argument[]) => Promise<unknown>
 
 /** How either driver is sent a command. node-redis takes bytes as well, which its type does not say. */

@@ -81,7 +81,6 @@ function isAtLeast(version: string, needed: readonly number[]): boolean {
   return at < 0 || (parts[at] ?? 0) > (needed[at] ?? 0)
 }
 
-/** Which driver this process uses. */
 export function sqliteDriverName(): 'node:sqlite' | 'better-sqlite3' {
   return bringsSqlite(nodeVersions()) ? 'node:sqlite' : 'better-sqlite3'
 }

@@ -50,7 +50,6 @@ export interface Act {
   readonly shared: boolean
   /** What is written. A subtree: everything below it, too. */
   readonly target: Reach
-  /** What the lease covers. */
   readonly reach: Reach
 }
 

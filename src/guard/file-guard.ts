@@ -108,7 +108,6 @@ function nameIn(text: unknown): string {
   return String(text).slice(FILE_PREFIX.length)
 }
 
-/** Where the links of a path lead. */
 function follow(field: string, given: string): string {
   try {
     return canonicalPath(given)

@@ -9,7 +9,6 @@ import { isTree, nameOf, realmOf, type Reach, type Resource } from '../core/reso
 interface Branch<Item> {
   readonly items: Set<Item>
   children: Map<string, Branch<Item>>
-  /** How many of the children have nothing left. */
   emptied: number
 }
 

@@ -302,7 +302,6 @@ export class MemoryStore implements Store {
     return (this.#live.get(id) ?? this.#ended.get(id))?.entry
   }
 
-  /** In the whole realm. */
   #countTickets(resource: Resource, now: Now): number {
     const whole = ancestorsOf(resource).at(-1) ?? resource
     let count = 0

@@ -90,12 +90,10 @@ export class OptimisticStore implements Store {
    * its wake-ups need not go through the server, where every process that listens would wake up for nothing.
    */
   readonly #localTickets = new Set<LeaseId>()
-  /** What ends the subscriptions at the server. */
   readonly #remote = new Set<Unsubscribe>()
   #unfollow: Unsubscribe | null = null
   #settings: readonly SettingRow[]
   #settingsRevision: number
-  /** The time of the last decision. */
   #decidedUs = 0
   /** The highest fence that this process has asked for: requests in flight together ask for different ones. */
   #lastFence = 0
@@ -207,7 +205,6 @@ export class OptimisticStore implements Store {
     await this.#backend.close()
   }
 
-  /** For a call that is new. */
   get #server(): Backend {
     if (this.#closing !== null) throw closedError()
     return this.#backend
@@ -286,7 +283,6 @@ export class OptimisticStore implements Store {
     }
   }
 
-  /** The attempt as the server gets it. */
   #withoutLocalWakes(attempt: Attempt): Attempt {
     if (attempt.wakes.length === 0) return attempt
     const wakes = attempt.wakes.filter((wake) => {

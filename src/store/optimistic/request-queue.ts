@@ -25,7 +25,6 @@ export interface PendingTransaction {
   readonly decide: Decide<unknown>
   readonly resolve: (outcome: unknown) => void
   readonly reject: (error: unknown) => void
-  /** When it was first sent. */
   sentSinceMs: number | null
   /** What the server said is there; null before it was asked. */
   views: readonly CachedView[] | null
@@ -63,7 +62,6 @@ const UNTRIED = {
   },
 }
 
-/** What its caller asks for. */
 export type NewRequest = Pick<PendingTransaction, 'readSets' | 'decide' | 'resolve' | 'reject'>
 
 /** A request, and those for the same resource that came after it and may be filed behind it. */
@@ -212,7 +210,6 @@ export class InFlight {
     return false
   }
 
-  /** Whether there is one about this very entry. */
   hasEntry(leaseId: LeaseId): boolean {
     return this.#names.has(leaseId)
   }

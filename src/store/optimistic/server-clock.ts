@@ -29,7 +29,6 @@ export interface Sample {
   readonly receivedMs: number
   readonly serverUs: number
   readonly roundTripMs: number
-  /** How many attempts the call carried. */
   readonly attempts: number
 }
 
@@ -112,7 +111,6 @@ function sizeOf(attempts: number): number {
 
 /** How long the last calls of a size took. */
 class RoundTrips {
-  /** The oldest first. */
   readonly #tripsMs: number[] = []
   typicalMs = 0
 

@@ -22,7 +22,6 @@ import type { VersionedEntry } from '../optimistic/backend.ts'
 /** There is one clock, whatever server has the data, so there is one domain and it never changes. */
 export const CLOCK_DOMAIN = 'postgres#1'
 
-/** What it says, in microseconds. */
 export const NOW_US = '(extract(epoch FROM clock_timestamp()) * 1000000)::bigint'
 
 /** The key fields of a record have the names of their columns. */
@@ -34,7 +33,6 @@ export interface LiveRow extends Omit<EntryRecord, 'liveUntil'> {
   readonly renewed_at: number | null
 }
 
-/** The columns that are read. */
 export const LIVE_COLUMNS =
   'id, resource, holder, session, state, extent, fence, version, claim, live_until_us, renewed_at, body'
 

@@ -528,6 +528,5 @@ export const WRITE_PRUNE_CLOCK = `UPDATE tenure.namespaces
 /** Up to where events of ended entries are missing. */
 export const READ_PRUNED_UP_TO = `SELECT pruned_up_to FROM tenure.namespaces WHERE number = $1::integer`
 
-/** The statement that calls it. */
 export const CALL_PRUNE = `SELECT leases, events, more, walked_to
   FROM tenure.prune_v9($1::integer, $2::bigint, $3::bigint, $4::integer, $5)`

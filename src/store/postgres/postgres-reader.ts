@@ -73,7 +73,6 @@ export function findStatement(query: EntryQuery, context: ReadContext): Statemen
   return { text, values: where.values, writes: false }
 }
 
-/** What its rows say. */
 export function foundIn(rows: readonly PostgresRow[], query: EntryQuery): FoundEntries {
   const nowUs = Number(rows[0]?.[0])
   const found = rows.filter((row) => row[1] != null || row[2] != null)
@@ -97,7 +96,6 @@ const CLOCK_US = '(SELECT us FROM clock)'
 /** In the words of the index that is meant for this question; always true. */
 const BY_DUE = '(due_us IS NULL)::integer = 0'
 
-/** The columns of `found`. */
 const AS_LIVE = `l.number, NULL::bigint AS position, ${jsonOf(LIVE_COLUMNS)} AS live, NULL::json AS ended`
 const AS_ENDED = `NULL::bigint AS number, l.seq AS position, NULL::json AS live, ${jsonOf(EVENT_COLUMNS)} AS ended`
 

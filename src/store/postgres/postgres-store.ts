@@ -102,7 +102,6 @@ export async function openPostgresBackend(options: PostgresStoreOptions): Promis
 
 interface PostgresBackendOptions extends ReachedPool {
   readonly namespace: string
-  /** The number of the namespace. */
   readonly number: number
   readonly nowUs: PostgresStoreOptions['nowUs'] | undefined
 }

@@ -305,7 +305,6 @@ end
 if not isChanged then return answer end
 `
 
-/** Writes what was noted. */
 const FLUSH = `
 state.last, state.high = base + count, now
 if #dayMarks > 0 then

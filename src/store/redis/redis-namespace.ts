@@ -71,7 +71,6 @@ function factsOf(reply: unknown): NamespaceFacts {
 
 export class RedisNamespace {
   readonly calls: RedisCalls
-  /** Of each bucket. */
   readonly prefixes: readonly string[]
   readonly buckets: readonly number[]
   readonly #options: NamespaceOptions

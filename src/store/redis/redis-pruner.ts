@@ -43,7 +43,6 @@ interface RowInQuestion {
   staying: number
 }
 
-/** How far a bucket was pruned. */
 interface Progress {
   /** Before this time the old part of the ledger is not gone through again without cause. */
   readonly notBeforeMs: number
@@ -57,7 +56,6 @@ interface EventInQuestion {
   readonly row: RowInQuestion
 }
 
-/** A bucket that is pruned. */
 interface Pruning {
   readonly namespace: RedisNamespace
   readonly reader: RedisReader

@@ -27,10 +27,8 @@ interface Looked {
   readonly records: readonly PlacedRecord[]
 }
 
-/** What a bucket knows, in order. */
 type Gathered = Omit<Looked, 'next'>
 
-/** What a bucket is asked for. */
 interface Ask {
   readonly query: EntryQuery
   readonly bucket: number
