@@ -25,6 +25,7 @@ import type {
   WatchFilter,
   WatchObserver,
 } from '../service/lease-api.ts'
+import { Outage } from '../service/watch.ts'
 import { isAway, retryMs, type HttpServers, type OpenStream } from './http-servers.ts'
 
 export interface EventWatchSources {
@@ -43,13 +44,13 @@ export async function* watchEvents(
   filter: WatchFilter,
 ): AsyncGenerator<LedgerEntry, void, undefined> {
   const { servers, runtime, signal, observer } = sources
-  const outage = new Outage(sources)
+  const outage = new Outage('http-client/watch', sources)
   let { after } = filter
   while (!signal.aborted) {
     const path = pathOf(filter, after)
     const stream = await servers
       .stream({ path, headers: {}, keepAlive: true, signal })
-      .catch((error: unknown) => outage.survive(error))
+      .catch((error: unknown) => (signal.aborted ? null : outage.survive(error)))
     if (stream !== null) {
       for await (const { id, data } of untilCut(stream)) {
         outage.end()
@@ -64,38 +65,6 @@ export async function* watchEvents(
     }
     const pauseMs = retryMs(outage.count, runtime)
     if (pauseMs > 0) await pause(runtime, pauseMs, { keepAlive: true, signal })
-  }
-}
-
-/** Decides whether a stream that cannot be opened is the end of the watch. */
-class Outage {
-  readonly #sources: EventWatchSources
-  readonly #fault: RepeatedFault
-  #wasRead = false
-
-  constructor(sources: EventWatchSources) {
-    this.#sources = sources
-    this.#fault = new RepeatedFault('http-client/watch', sources.runtime)
-  }
-
-  get count(): number {
-    return this.#fault.count
-  }
-
-  /** Throws what the watch does not survive. */
-  survive(error: unknown): null {
-    const { signal, observer } = this.#sources
-    if (signal.aborted) return null
-    if (!this.#wasRead || !isLeaseError(error) || !isAway(error)) throw error
-    if (this.#fault.count === 0) observer?.onAway(error)
-    this.#fault.failed(error)
-    return null
-  }
-
-  end(): void {
-    this.#wasRead = true
-    if (this.#fault.count > 0) this.#sources.observer?.onBack()
-    this.#fault.succeeded()
   }
 }
 

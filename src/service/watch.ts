@@ -9,6 +9,7 @@
 import { isLeaseError, type ErrorCode, type LeaseError } from '../core/errors.ts'
 import { onAbort } from '../runtime/abort-listeners.ts'
 import { RepeatedFault } from '../runtime/diagnostics.ts'
+import { backOffMs } from '../runtime/pause.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LedgerEntry, Position, Store } from '../store-port/store.ts'
 import type { SettleBatch } from './cleanup.ts'
@@ -17,8 +18,7 @@ import type { WatchFilter, WatchLocals, WatchObserver } from './lease-api.ts'
 const SETTLE_EVERY_MS = 500
 const SETTLE_PAUSE_MS_MAX = 30_000
 const PAGE = 500
-const PAUSE_MS_MIN = 100
-const PAUSE_MS_MAX = 2_000
+const RETRY = { firstMs: 100, maxMs: 2_000 }
 const PASSING: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'STORE_UNAVAILABLE',
   'STORE_OUTCOME_UNKNOWN',
@@ -37,9 +37,9 @@ export async function* watchLedger(
   sources: WatchSources,
   { after, ...where }: WatchFilter,
 ): AsyncGenerator<LedgerEntry, void, undefined> {
-  const { signal, observer } = sources
+  const { signal, observer, runtime } = sources
   const bell = new Bell(sources, signal)
-  const outage = new Outage(sources.runtime, observer)
+  const outage = new Outage('service/watch', sources)
   const settling = new Settling(sources)
   const move = (to: Position): Position => {
     observer?.onPosition(to)
@@ -52,9 +52,10 @@ export async function* watchLedger(
     while (!bell.stopped) {
       const look = readOn(sources.store(), { ...where, after: position })
       const read = await bell.unlessStopped(look.catch((error: unknown) => outage.survive(error)))
-      if (read === null) return
-      if ('pauseMs' in read) {
-        await bell.pause(read.pauseMs)
+      if (bell.stopped) return
+      if (read === null) {
+        // Random, so that watchers do not come back all at once.
+        await bell.pause((backOffMs(outage.count, RETRY) * (1 + runtime.random())) / 2)
         continue
       }
       outage.end()
@@ -88,32 +89,40 @@ async function readOn(
   return { end, page: await store.history({ ...where, unbroken: true, limit: PAGE }) }
 }
 
-/** Decides whether a failed look is the end of the watch, and after how long to look again. */
-class Outage {
-  readonly #runtime: Runtime
+/** Decides whether a failed look is the end of a watch, whose observer hears once of a store that is away. */
+export class Outage {
   readonly #observer: WatchObserver | undefined
   readonly #fault: RepeatedFault
   #wasRead = false
 
-  constructor(runtime: Runtime, observer: WatchObserver | undefined) {
-    this.#runtime = runtime
+  /** `source`: what it is reported under. */
+  constructor(
+    source: string,
+    {
+      runtime,
+      observer,
+    }: { readonly runtime: Runtime; readonly observer?: WatchObserver | undefined },
+  ) {
     this.#observer = observer
-    this.#fault = faultOf(runtime, 'service/watch')
+    this.#fault = new RepeatedFault(source, runtime)
   }
 
-  /** Throws what the watch does not survive. The pause is random, so that watchers do not come back all at once. */
-  survive(error: unknown): { readonly pauseMs: number } {
+  /** How many looks have failed in a row. */
+  get count(): number {
+    return this.#fault.count
+  }
+
+  /** Throws what the watch does not survive. */
+  survive(error: unknown): null {
     if (!this.#wasRead || !isPassing(error)) throw error
-    const { count } = this.#fault
-    if (count === 0) this.#observer?.onAway(error)
-    const mostMs = Math.min(PAUSE_MS_MAX, PAUSE_MS_MIN * 2 ** Math.min(count, 10))
+    if (this.count === 0) this.#observer?.onAway(error)
     this.#fault.failed(error)
-    return { pauseMs: (mostMs * (1 + this.#runtime.random())) / 2 }
+    return null
   }
 
   end(): void {
     this.#wasRead = true
-    if (this.#fault.count > 0) this.#observer?.onBack()
+    if (this.count > 0) this.#observer?.onBack()
     this.#fault.succeeded()
   }
 }
@@ -126,7 +135,7 @@ class Settling {
 
   constructor(sources: WatchSources) {
     this.#sources = sources
-    this.#fault = faultOf(sources.runtime, 'service/watch/settle')
+    this.#fault = new RepeatedFault('service/watch/settle', sources.runtime)
   }
 
   async settle(): Promise<void> {
@@ -143,10 +152,6 @@ class Settling {
       this.#notBeforeMs = runtime.monotonicMs() + Math.min(SETTLE_PAUSE_MS_MAX, pauseMs)
     }
   }
-}
-
-function faultOf(runtime: Runtime, source: string): RepeatedFault {
-  return new RepeatedFault(source, { monotonicMs: () => runtime.monotonicMs() })
 }
 
 function isPassing(error: unknown): error is LeaseError {
