@@ -261,10 +261,11 @@ export function queuedOutcome(
 ): Queued {
   const { now } = draft
   const blockers = known ?? blockersOf(ticket, draft.entries.values(), now)
-  const position = [...draft.entries.values()].filter((entry) => {
-    if (entry.id === ticket.id || !isWaiting(entry, now) || !overlap(entry, ticket)) return false
-    return compareTickets(entry, ticket) < 0
-  }).length
+  let position = 0
+  for (const entry of draft.entries.values()) {
+    if (entry.id === ticket.id || !isWaiting(entry, now) || !overlap(entry, ticket)) continue
+    if (compareTickets(entry, ticket) < 0) position += 1
+  }
   const keepAliveMs = keepAliveMsOf(ticket)
   const laterMs = Math.max(0, position - STAGGERED_MAX) * keepAliveMs
   const staggerMs = Math.min(position, STAGGERED_MAX) * STAGGER_MS + laterMs

@@ -108,10 +108,11 @@ export function ownBlockersOf(
     if (sequential && entry.session === claim.session) return true
     return entry.kind === 'lease' && isUnder(claim, entry)
   }
-  const all = [...draft.entries.values()]
+  let hasOwn = false
+  for (const entry of draft.entries.values()) hasOwn ||= entry.id !== claim.id && isOwn(entry)
   // Most have nothing else there, however many others wait.
-  if (!all.some((entry) => entry.id !== claim.id && isOwn(entry))) return NO_BLOCKERS
-  return standingsOf(claim, all, now)
+  if (!hasOwn) return NO_BLOCKERS
+  return standingsOf(claim, draft.entries.values(), now)
     .filter(({ entry, kind }) => kind !== 'lock_delay' && isOwn(entry))
     .map(({ entry, kind }) => describeBlocker(entry, kind, now))
 }

@@ -196,17 +196,17 @@ export class Draft {
   }
 
   #validUntilUs(): number | null {
-    const before = earliestUs(this.view.entries, this.now)
-    const after = this.#entries === null ? before : earliestUs(this.#entries, this.now)
-    const earliest = Math.min(before, after)
+    const before = earliestUs(this.view.entries.values(), this.now)
+    const changed = this.#events.flatMap(({ leaseId }) => this.entries.get(leaseId) ?? [])
+    const earliest = Math.min(before, earliestUs(changed, this.now))
     return earliest === Infinity ? null : earliest
   }
 }
 
 /** The first deadline that is still running. */
-function earliestUs(entries: ReadonlyMap<LeaseId, Entry>, { tick }: Now): number {
+function earliestUs(entries: Iterable<Entry>, { tick }: Now): number {
   let earliest = Infinity
-  for (const entry of entries.values()) {
+  for (const entry of entries) {
     const deadline = liveDeadline(entry)
     if (deadline === null || deadline.domain !== tick.domain || deadline.us <= tick.us) continue
     earliest = Math.min(earliest, deadline.us)
