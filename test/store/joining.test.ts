@@ -42,7 +42,7 @@ const HASTY: Runtime = { ...systemRuntime, random: () => 0, monotonicMs: () => 0
 /** More than others do between a decision and its call. */
 const TOLERANCE_US = 1_000_000
 
-describe.each(SERVERS)('on %s', (name, freshPlace, openBackend) => {
+describe.each(SERVERS)('on %s', (_name, freshPlace, openBackend) => {
   let place: Place
   let other: LeaseApi
   let backend: Backend
@@ -146,6 +146,8 @@ describe.each(SERVERS)('on %s', (name, freshPlace, openBackend) => {
       const told: Extract<Reply, { kind: 'missed' }>[] = []
       let coming = 4
       const { attempt } = backend
+      // Else PostgreSQL keeps the others out after the first of these.
+      Object.assign(backend, { holding: undefined })
       backend.attempt = async (group) => {
         if (group.attempts.length > 0 && (coming -= 1) >= 0) await other.acquire(wish())
         const reply = await attempt.call(backend, group)
@@ -155,9 +157,8 @@ describe.each(SERVERS)('on %s', (name, freshPlace, openBackend) => {
       const asked = wish()
       expect(await api.acquire(asked)).toMatchObject({ kind: 'queued', position: 73 })
       expect(told.map(({ views }) => views[0]?.entries.length)).toEqual([71, 72, 73, 74])
-      // PostgreSQL compares all that it tells of, and leaves out of its answer what has not changed.
       const parts = told.map(({ views }) => views[0]?.isPartial === true)
-      expect(parts).toEqual([false, ...Array.from({ length: 3 }, () => name === 'redis')])
+      expect(parts).toEqual([false, true, true, true])
       expect((await waiting()).at(-1)).toBe(asked.id)
     })
   })

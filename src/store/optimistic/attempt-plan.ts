@@ -153,6 +153,11 @@ function filedTicket({ writes }: Attempt): VersionedEntry | null {
   return write.after?.entry.kind === 'ticket' ? write.after : null
 }
 
+/** One that misses, so that the server says what is there. */
+export function lookingAttempt(attempt: Attempt): Attempt {
+  return { ...attempt, places: attempt.places.map((place) => ({ ...place, own: NO_VERSION })) }
+}
+
 /** Several attempts as one, of which all or none is carried out. */
 export function joinedAttempt(first: Attempt, others: readonly Attempt[]): Attempt {
   if (others.length === 0) return first
@@ -299,8 +304,9 @@ export class ViewCache {
       if (this.#records.get(id) !== record) this.#replace(id, record)
     }
     const { lastFence, lastWallMs, ticketCount, epoch, confirmedUs } = view
-    const facts = { lastFence, lastWallMs, ticketCount, epoch, confirmedUs }
+    const facts = { lastFence, lastWallMs, epoch, confirmedUs }
     Object.assign(this.#factsOf(readSet.resource), facts)
+    if (readSet.depth === 'claims') this.#factsOf(readSet.resource).ticketCount = ticketCount
   }
 
   /** What has been committed. `confirmedUs`: when the server confirmed all that is there; 0 if it was not asked. */

@@ -102,7 +102,7 @@ export interface PlaceView {
   readonly lastFence: number
   /** Wall time of the realm's last event, 0 if none. */
   readonly lastWallMs: number
-  /** Live tickets of the whole realm. */
+  /** Live tickets of the whole realm; of no meaning at depth `entry`. */
   readonly ticketCount: number
   readonly prior: PriorEffect | null
   readonly epoch: number

@@ -20,6 +20,7 @@ import { Subscribers } from '../subscribers.ts'
 import {
   CROWD_MIN,
   joinedAttempt,
+  lookingAttempt,
   planAttempt,
   shownView,
   TicketRow,
@@ -41,6 +42,8 @@ const TRIES_BEFORE_GOING_BEHIND = 12
 /** Holding takes more calls than a try does, and all others wait for them: it is for a request that would never get through. */
 const TRIES_BEFORE_HOLDING = 100
 const TRYING_BEFORE_HOLDING_MS = 2_000
+/** For so long after that, processes are taken to file in turns. */
+const FILING_IN_TURNS_MS = 250
 /** With what it is about held, the second try is the last one that can miss, unless the clock or the settings changed. */
 const HELD_TRIES_MAX = 4
 /** A call is overdue after so many times what a decision is allowed for its way, and never before so long. */
@@ -94,6 +97,8 @@ export class OptimisticStore implements Store {
   #unfollow: Unsubscribe | null = null
   #settings: readonly SettingRow[]
   #settingsRevision: number
+  /** When a request was last filed while the server held its queue. */
+  #filedHoldingMs = -Infinity
   #decidedUs = 0
   /** The highest fence that this process has asked for: requests in flight together ask for different ones. */
   #lastFence = 0
@@ -307,7 +312,7 @@ export class OptimisticStore implements Store {
     this.#decidedUs = us
     const tries: Try[] = []
     for (const { request, next } of taken) {
-      const some = next.slice(0, most)
+      const some = this.#mayJoin(request) ? next.slice(0, most) : []
       const spanUs = some.length
       const first = this.#now({ us: us - spanUs, toleranceUs: now.toleranceUs + spanUs })
       const one = this.#try(request, spanUs === 0 ? now : first)
@@ -316,6 +321,12 @@ export class OptimisticStore implements Store {
       if (one !== null) tries.push({ ...one, joined })
     }
     return tries
+  }
+
+  /** Where processes file in turns, while the server holds the queue for them, the first try goes alone: mostly it misses. */
+  #mayJoin({ tries, readSets }: PendingTransaction): boolean {
+    if (tries > 0 || readSets.length > 1) return true
+    return this.#runtime.monotonicMs() - this.#filedHoldingMs > FILING_IN_TURNS_MS
   }
 
   /** Decides the next requests as far as each goes behind the one before it. */
@@ -517,12 +528,16 @@ export class OptimisticStore implements Store {
    * all the same is decided while no other process can change anything there, if the server can hold what it is about.
    */
   #tryAgain(request: PendingTransaction): void {
-    if (request.tries < TRIES_AT_ONCE) return this.#queue.addAgain(request)
+    // One that comes to wait in a long queue goes through all of it at each try, and would miss for as long as others come.
+    const isFiled = request.missedBehind !== null && isInCrowd(request)
+    const mayHold = this.#backend.holding !== undefined
+    if (isFiled && mayHold) this.#filedHoldingMs = this.#runtime.monotonicMs()
+    if (request.tries < TRIES_AT_ONCE && !(isFiled && mayHold)) return this.#queue.addAgain(request)
     const isStuck =
       request.tries >= TRIES_BEFORE_HOLDING ||
       this.#triedMs(request) > TRYING_BEFORE_HOLDING_MS ||
       isInCrowd(request)
-    if (isStuck && this.#backend.holding !== undefined) return void this.#tryHolding(request)
+    if (isStuck && mayHold) return void this.#tryHolding(request)
     const mayPauseMs = request.mayGoBehind ? BEHIND_PAUSE_MS_MAX : PAUSE_MS_MAX
     const mostMs = Math.min(mayPauseMs, 2 ** (request.tries - TRIES_AT_ONCE))
     const resume = (): void => {
@@ -544,14 +559,19 @@ export class OptimisticStore implements Store {
         for (let tries = 1; ; tries += 1) {
           // Not only after a miss: the server may have asked for the whole to be done again.
           putBackJoined()
-          const [one = null] = this.#tryAll([this.#queue.takeRow(request)])
+          // What is decided before the lock is mostly in vain; in a long queue that is much, so the first call only looks.
+          const isLook = tries === 1 && isInCrowd(request)
+          const row = isLook ? { request, next: [] } : this.#queue.takeRow(request)
+          const [one = null] = this.#tryAll([row])
           last = one
           if (one === null) return null
           const sentMs = this.#runtime.monotonicMs()
-          const reply = await attempt({ settingsRevision, attempts: [wholeAttempt(one)] })
+          const asked = isLook ? lookingAttempt(one.plan.attempt) : wholeAttempt(one)
+          const reply = await attempt({ settingsRevision, attempts: [asked] })
           const [answer] = reply.replies
           if (answer?.kind !== 'missed' || tries === HELD_TRIES_MAX) return { one, reply, sentMs }
           this.#learn(one, answer.views)
+          if (isLook) request.missedBehind = null
           if (reply.settingsRevision === settingsRevision) continue
           // An ordinary call brings the settings as they are now.
           putBackJoined()

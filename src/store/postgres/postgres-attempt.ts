@@ -248,7 +248,9 @@ function placeRow(place: Place, attempt: Attempt, lowestFence: number | null): o
 function dependency(place: Place): object {
   const { claims, behind, isKeepAlive, readSet } = place
   if (claims === null) return { depends_on: 'entry' }
-  if (behind !== undefined) return { depends_on: 'last', claims: claimText([behind]) }
+  if (behind !== undefined) {
+    return { depends_on: 'last', claims: claimText([behind]), after: behind.id }
+  }
   // In the order in which the server compares.
   const seen = claims.toSorted((a, b) => (a.id < b.id ? -1 : 1))
   if (isKeepAlive === true) {
@@ -317,6 +319,8 @@ interface ViewJson {
   readonly ended: readonly EventRow[]
   /** Of what the place has told the versions of. */
   readonly gone: readonly string[] | null
+  /** What came before the claim that the place went behind was not read. */
+  readonly is_partial?: boolean
   readonly last_fence: number | null
   readonly last_wall_ms: number
   readonly tickets: number
@@ -344,7 +348,7 @@ export function repliesOf(
 }
 
 function viewFrom(view: ViewJson, place: Place | undefined): PlaceView {
-  const { prior_id: leaseId, prior_type: word } = view
+  const { prior_id: leaseId, prior_type: word, is_partial: isPartial } = view
   return {
     entries: entriesFrom(view, place),
     lastFence: view.last_fence ?? 0,
@@ -352,17 +356,18 @@ function viewFrom(view: ViewJson, place: Place | undefined): PlaceView {
     ticketCount: view.tickets,
     prior: leaseId === null || word === null ? null : { leaseId, type: typeOf(word) },
     epoch: view.epoch,
+    ...(isPartial === true ? { isPartial } : {}),
   }
 }
 
-/** What the server told, and what it left out because it has not changed. */
+/** What the server told, and what it left out because it has not changed, or was not read. */
 function entriesFrom(
-  { live, ended, gone }: ViewJson,
+  { live, ended, gone, is_partial: isPartial }: ViewJson,
   place: Place | undefined,
 ): readonly VersionedEntry[] {
   const told = [...live.map(keptOf), ...ended.map(endedKept)]
-  if (gone === null) return told
-  const other = new Set([...told.map(({ entry }) => entry.id), ...gone])
+  if (gone === null && isPartial !== true) return told
+  const other = new Set([...told.map(({ entry }) => entry.id), ...(gone ?? [])])
   const same = (place?.claims ?? []).flatMap(({ id, record }) => {
     return record === undefined || other.has(id) ? [] : [record]
   })
