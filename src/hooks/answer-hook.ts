@@ -7,14 +7,16 @@ import { createHash } from 'node:crypto'
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import type { HookOnFailure } from '../core/settings.ts'
 import { report } from '../runtime/diagnostics.ts'
-import { answerText, hearsText, readEvent } from './hook-clients.ts'
 import {
+  answerText,
+  hearsText,
+  readEvent,
   isObject,
   type Client,
   type EventHost,
   type HookEvent,
   type JsonObject,
-} from './hook-event.ts'
+} from './hook-clients.ts'
 import { agentOf, intentOf, sessionName, type Intent } from './hook-plan.ts'
 import { HookRun, type HookHost } from './hook-run.ts'
 import { failureText } from './hook-words.ts'

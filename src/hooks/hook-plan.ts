@@ -7,7 +7,7 @@ import { isAloneOn } from '../core/covering-leases.ts'
 import { invalid } from '../core/errors.ts'
 import type { LeaseInfo, Metadata } from '../core/lease.ts'
 import { nameOf, type Resource } from '../core/resource.ts'
-import type { HookEvent } from './hook-event.ts'
+import type { HookEvent } from './hook-clients.ts'
 import type { SessionMemory } from './session-memory.ts'
 import type { ShellReading } from './shell/shell-reading.ts'
 

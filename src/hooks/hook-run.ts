@@ -14,7 +14,7 @@ import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import type { Questions } from '../service/lease-questions.ts'
 import { activeOf } from '../service/list-all.ts'
-import type { HookEvent, HookDecision } from './hook-event.ts'
+import type { HookEvent, HookDecision } from './hook-clients.ts'
 import {
   isHookLease,
   isOwnLease,

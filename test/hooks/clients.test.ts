@@ -1,12 +1,14 @@
 /** Events as the clients send them, and answers as they take them. */
 import { describe, expect, it } from 'vitest'
-import { answerText, hearsText, readEvent } from '../../src/hooks/hook-clients.ts'
 import {
+  answerText,
+  hearsText,
+  readEvent,
   CLIENTS,
   type Client,
   type HookEvent,
   type JsonObject,
-} from '../../src/hooks/hook-event.ts'
+} from '../../src/hooks/hook-clients.ts'
 import { RECORDED_EVENTS } from './recorded-events.ts'
 
 const HOST = { cwd: '/where/the/hook/runs', processId: 7 }

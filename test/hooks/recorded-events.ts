@@ -1,5 +1,5 @@
 /** One event of each kind that the clients send, in their own form, and what it means. */
-import type { Client, HookEvent, JsonObject } from '../../src/hooks/hook-event.ts'
+import type { Client, HookEvent, JsonObject } from '../../src/hooks/hook-clients.ts'
 
 export interface RecordedEvent {
   readonly client: Client
