@@ -13,8 +13,12 @@ import {
 } from './act.ts'
 import { FileGuard } from './file-guard.ts'
 import { judge, type Mark } from './marks.ts'
-import { PostgresGuard } from './postgres-guard.ts'
-import type { PostgresClientLike, PostgresLike, PostgresPoolLike } from './postgres-transaction.ts'
+import {
+  PostgresGuard,
+  type PostgresClientLike,
+  type PostgresLike,
+  type PostgresPoolLike,
+} from './postgres-guard.ts'
 import { RedisGuard, type RedisGuardOptions } from './redis-guard.ts'
 import { SqliteGuard } from './sqlite-guard.ts'
 
@@ -47,8 +51,12 @@ export type { CheckArguments, GuardedLease, GuardedRoot, HeldAs, WriteOptions } 
 export type { FileGuard, FileWriteOptions } from './file-guard.ts'
 export { MARK_TABLE, POSTGRES_MARK_TABLE, SQLITE_MARK_TABLE } from './mark-table.ts'
 export type { MemoryGuard }
-export type { PostgresGuard } from './postgres-guard.ts'
-export type { PostgresClientLike, PostgresLike, PostgresPoolLike } from './postgres-transaction.ts'
+export type {
+  PostgresClientLike,
+  PostgresGuard,
+  PostgresLike,
+  PostgresPoolLike,
+} from './postgres-guard.ts'
 export type { IoredisLike, NodeRedisLike, RedisLike } from '../drivers/redis-driver.ts'
 export type { RedisGuard, RedisGuardOptions, RedisWork, RedisWriteOptions } from './redis-guard.ts'
 export type { SqliteLike, SqliteStatementLike } from '../drivers/sqlite-driver.ts'

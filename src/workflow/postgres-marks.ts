@@ -9,7 +9,7 @@ import {
   type PostgresClientLike,
   type PostgresLike,
   type PostgresPoolLike,
-} from '../guard/postgres-transaction.ts'
+} from '../guard/postgres-guard.ts'
 import { parseName } from './action.ts'
 import {
   type ActionMarks,
