@@ -21,12 +21,6 @@ export interface ClockState {
   readonly lastWallMs: number
 }
 
-export interface ClockReading {
-  readonly base: string
-  readonly tickUs: number
-  readonly wallMs: number
-}
-
 /** The clock of this host. Throws when it cannot be told which it is: a guess would end every lease. */
 export function hostTicks(): TickSource {
   try {
@@ -36,22 +30,21 @@ export function hostTicks(): TickSource {
   }
 }
 
-export function readTicks(ticks: TickSource, fallbackBase: string): ClockReading {
-  return { base: ticks.domain ?? fallbackBase, tickUs: ticks.tickUs(), wallMs: ticks.wallMs() }
-}
-
-export function advance(state: ClockState | null, reading: ClockReading): ClockState {
-  const { tickUs, wallMs } = reading
-  const lastWallMs = Math.max(state?.lastWallMs ?? 0, wallMs)
-  if (state === null || !isSameClock(state.base, reading.base)) {
-    const generation = (state?.generation ?? 0) + 1
-    const { base } = reading
-    const domain = domainName(base, generation)
-    return { base, generation, domain, sinceUs: tickUs, lastUs: tickUs, lastWallMs }
+/** What the clock says now. `fallbackBase`: which it is, where that cannot be told. */
+export function advance(
+  state: ClockState | null,
+  ticks: TickSource,
+  fallbackBase: string,
+): ClockState {
+  const base = ticks.domain ?? fallbackBase
+  const tickUs = ticks.tickUs()
+  const lastWallMs = Math.max(state?.lastWallMs ?? 0, ticks.wallMs())
+  if (state !== null && isSameClock(state.base, base)) {
+    return { ...state, lastUs: Math.max(state.lastUs + 1, tickUs), lastWallMs }
   }
-  const { base, generation, domain, sinceUs } = state
-  const lastUs = Math.max(state.lastUs + 1, tickUs)
-  return { base, generation, domain, sinceUs, lastUs, lastWallMs }
+  const generation = (state?.generation ?? 0) + 1
+  const domain = domainName(base, generation)
+  return { base, generation, domain, sinceUs: tickUs, lastUs: tickUs, lastWallMs }
 }
 
 export function domainName(base: string, generation: number): string {

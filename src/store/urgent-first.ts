@@ -6,12 +6,10 @@
 import type { LeaseId } from '../core/lease.ts'
 import type { ReadSet, Urgency } from '../core/realm.ts'
 
-export interface Sendable {
-  readonly readSets: readonly ReadSet[]
-}
-
 /** A new array; of those that are equally urgent each keeps its place. */
-export function urgentFirst<Item extends Sendable>(waiting: readonly Item[]): Item[] {
+export function urgentFirst<Item extends { readonly readSets: readonly ReadSet[] }>(
+  waiting: readonly Item[],
+): Item[] {
   const order: Record<Urgency | 'none', Item[]> = { lease: [], place: [], none: [] }
   const ids = new Set<LeaseId>()
   for (const item of waiting) {

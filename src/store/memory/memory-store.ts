@@ -38,7 +38,7 @@ import type {
   Unsubscribe,
   WakeSignal,
 } from '../../store-port/store.ts'
-import { advance, nowOf, readTicks, type ClockState } from '../embedded-clock.ts'
+import { advance, nowOf, type ClockState } from '../embedded-clock.ts'
 import { LiveIndex } from '../live-index.ts'
 import {
   firstOf,
@@ -222,7 +222,7 @@ export class MemoryStore implements Store {
   }
 
   #advanced(): ClockState {
-    return advance(this.#clock, readTicks(this.#ticks, 'memory/process/0'))
+    return advance(this.#clock, this.#ticks, 'memory/process/0')
   }
 
   #view(readSet: ReadSet, now: Now): RealmView {

@@ -62,8 +62,6 @@ const UNTRIED = {
   },
 }
 
-export type NewRequest = Pick<PendingTransaction, 'readSets' | 'decide' | 'resolve' | 'reject'>
-
 /** A request, and those for the same resource that came after it and may be filed behind it. */
 export interface TakenRow {
   readonly request: PendingTransaction
@@ -75,7 +73,7 @@ export class RequestQueue {
   #queue: PendingTransaction[] = []
   #again: PendingTransaction[] = []
 
-  add(asked: NewRequest): void {
+  add(asked: Pick<PendingTransaction, 'readSets' | 'decide' | 'resolve' | 'reject'>): void {
     this.#queue.push({ ...asked, ...UNTRIED })
   }
 

@@ -14,16 +14,7 @@
 import type { Runtime } from '../../runtime/runtime.ts'
 
 /** What an optimistic store must know of the server's time. */
-export interface ServerTime {
-  /** At most what the server's clock says now. */
-  lowerUs(): number
-  /** How long a decision that is made now may take to get there, in a call that carries so many. */
-  toleranceUs(attempts: number): number
-  /** What a reply said. */
-  note(sample: Sample): void
-  /** A decision came from the server's future: whatever was believed is wrong. */
-  reset(sample: Sample): void
-}
+export type ServerTime = Pick<ServerClock, 'lowerUs' | 'toleranceUs' | 'note' | 'reset'>
 
 export interface Sample {
   readonly receivedMs: number
@@ -46,7 +37,7 @@ const DRIFT_MS_MAX = 50
 /** A reading that is older is replaced by any other that took no longer than usual. */
 const FRESH_MS = 1_000
 
-export class ServerClock implements ServerTime {
+export class ServerClock {
   readonly #runtime: Runtime
   #sample: Sample
   /** Calls that carried about as much, by the number of binary digits of how much it was. */
@@ -58,10 +49,12 @@ export class ServerClock implements ServerTime {
     this.#noteTrip(first)
   }
 
+  /** At most what the server's clock says now. */
   lowerUs(): number {
     return Math.floor(lowerAt(this.#sample, this.#runtime.monotonicMs()))
   }
 
+  /** How long a decision that is made now may take to get there, in a call that carries so many. */
   toleranceUs(attempts: number): number {
     const wayMs = Math.max(TOLERANCE_MS_MIN, TRIPS_TOLERATED * this.#typicalMs(attempts))
     const driftMs = driftAt(this.#sample, this.#runtime.monotonicMs())
@@ -76,6 +69,7 @@ export class ServerClock implements ServerTime {
     if (wasSetBack || sample.serverUs >= expectedUs || this.#isDue(sample)) this.#sample = sample
   }
 
+  /** A decision came from the server's future: whatever was believed is wrong. */
   reset(sample: Sample): void {
     this.#sample = sample
   }

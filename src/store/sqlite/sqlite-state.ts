@@ -9,7 +9,7 @@ import {
   type SettingRow,
 } from '../../core/settings.ts'
 import type { PruneClock } from '../../core/retention.ts'
-import { advance, domainName, readTicks, type ClockState } from '../embedded-clock.ts'
+import { advance, domainName, type ClockState } from '../embedded-clock.ts'
 import type {
   SqliteDatabase,
   SqliteRow,
@@ -115,7 +115,7 @@ export class SqliteState implements RowNames {
   /** The clock as it would be at this moment, for a look that changes nothing. */
   peek(): ClockState {
     const { ticks, domain } = this.#connection
-    return advance(this.clock, readTicks(ticks, domain))
+    return advance(this.clock, ticks, domain)
   }
 
   domainOf(generation: number): string {

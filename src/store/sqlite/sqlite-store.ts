@@ -29,7 +29,7 @@ import {
   type SqliteConnection,
   type SqliteStoreOptions,
 } from './sqlite-connection.ts'
-import { urgentFirst, type Sendable } from '../urgent-first.ts'
+import { urgentFirst } from '../urgent-first.ts'
 import { EVENT_COLUMNS, eventOf, SqliteHistory, typeOf, wordOf } from './sqlite-history.ts'
 import { SqliteListeners, WakeFiles } from './sqlite-listeners.ts'
 import { SqliteQuestions } from './sqlite-questions.ts'
@@ -58,7 +58,8 @@ const GROUP_MS_MAX = 100
 const LEFT_TO_OTHERS_MS = 10
 
 /** A piece of work for the next transaction, and its caller, who hears the answer after the commit and not before. */
-interface GroupJob extends Sendable {
+interface GroupJob {
+  readonly readSets: readonly ReadSet[]
   readonly sinceMs: number
   /**
    * Runs inside the transaction, and again after a rollback. Returns what tells the caller. Throws only what ends the whole
