@@ -392,7 +392,7 @@ function oldestOf(keys: Iterable<string>): readonly string[] {
   return oldest
 }
 
-function isPending(record: VersionedEntry | null): boolean {
+export function isPending(record: VersionedEntry | null): boolean {
   return record?.entry.state === 'pending'
 }
 

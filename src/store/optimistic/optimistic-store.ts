@@ -358,7 +358,8 @@ export class OptimisticStore implements Store {
       const now = this.#nowFor(views, request, groupNow)
       const settings = this.#settings
       const fenceTaken = this.#lastFence
-      const { mayGoBehind, missedBehind } = request
+      const mayGoBehind = request.tries >= TRIES_BEFORE_GOING_BEHIND
+      const { missedBehind } = request
       const basis = { views, now, settings, fenceTaken, mayGoBehind, missedBehind }
       const plan = planAttempt(request.decide, basis)
       this.#lastFence = Math.max(fenceTaken, plan.attempt.fences?.last ?? 0)
@@ -501,7 +502,6 @@ export class OptimisticStore implements Store {
       const message = `others kept changing the same resource, ${request.tries} times in a row`
       return this.#fail(request, new LeaseError('STORE_CONFLICT', message))
     }
-    request.mayGoBehind = request.tries >= TRIES_BEFORE_GOING_BEHIND
     request.mayBeDone ||= isThere(plan.attempt, views)
     this.#learn(one, views)
     this.#tryAgain(request)
@@ -538,7 +538,8 @@ export class OptimisticStore implements Store {
       this.#triedMs(request) > TRYING_BEFORE_HOLDING_MS ||
       isInCrowd(request)
     if (isStuck && mayHold) return void this.#tryHolding(request)
-    const mayPauseMs = request.mayGoBehind ? BEHIND_PAUSE_MS_MAX : PAUSE_MS_MAX
+    const isBehind = request.tries >= TRIES_BEFORE_GOING_BEHIND
+    const mayPauseMs = isBehind ? BEHIND_PAUSE_MS_MAX : PAUSE_MS_MAX
     const mostMs = Math.min(mayPauseMs, 2 ** (request.tries - TRIES_AT_ONCE))
     const resume = (): void => {
       this.#queue.addAgain(request)

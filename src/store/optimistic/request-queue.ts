@@ -28,8 +28,6 @@ export interface PendingTransaction {
   sentSinceMs: number | null
   /** What the server said is there; null before it was asked. */
   views: readonly CachedView[] | null
-  /** It has missed often, and its ticket may depend on the one before it alone. */
-  mayGoBehind: boolean
   /**
    * The ticket behind which the last try went in vain. Something that is no ticket may have been made after that one, as
    * the lease of a transfer is: then the next try compares all that is there.
@@ -51,15 +49,8 @@ export interface PendingTransaction {
 }
 
 const UNTRIED = {
-  ...{ sentSinceMs: null, views: null, mayGoBehind: false, missedBehind: null, tries: 0, lates: 0 },
-  ...{
-    latestUs: 0,
-    refusedAtUs: null,
-    mayBeDone: false,
-    mayJoin: true,
-    isInFlight: false,
-    isFinished: false,
-  },
+  ...{ sentSinceMs: null, views: null, missedBehind: null, tries: 0, lates: 0, latestUs: 0 },
+  ...{ refusedAtUs: null, mayBeDone: false, mayJoin: true, isInFlight: false, isFinished: false },
 }
 
 /** A request, and those for the same resource that came after it and may be filed behind it. */

@@ -45,6 +45,7 @@ import type {
   Reply,
   SeenClaim,
 } from '../optimistic/backend.ts'
+import { isPending } from '../optimistic/attempt-plan.ts'
 import { LEDGER_SESSION } from './redis-layout.ts'
 
 /** The server's clock, whichever server it is: a failover must not end every lease. */
@@ -352,10 +353,6 @@ function listFields({ before, after }: EntryWrite): object {
     leaves: isMoved ? was?.entry.session : undefined,
     joins: isMoved ? is?.entry.session : undefined,
   }
-}
-
-function isPending(kept: VersionedEntry | null): boolean {
-  return kept?.entry.state === 'pending'
 }
 
 function eventArguments({ events }: Attempt, writes: readonly EntryWrite[]): readonly object[] {
