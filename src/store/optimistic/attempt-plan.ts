@@ -84,56 +84,44 @@ function attemptOf(
   }
 }
 
+/** Null: it does anything else than to go behind the last one of the row. */
+type PlanNext = (
+  decide: Decide<unknown>,
+  readSets: readonly ReadSet[],
+) => AttemptPlan<unknown> | null
+
 /**
  * Plans tickets that are filed one behind the other in one attempt: each is decided on what those before it leave there.
- * All of them depend on what the first one depends on, and each besides on its own id alone.
+ * All of them depend on what the first one depends on, and each besides on its own id alone. Null if the first attempt
+ * does more than to file a ticket, or less.
  */
-export class TicketRow {
-  readonly #basis: RowBasis
-  readonly #records: Map<LeaseId, VersionedEntry>
-  #last: VersionedEntry
-  #now: Now
-  #ticketCount: number
-
-  /** Null if an attempt does more than to file a ticket, or less. */
-  static behind(first: Attempt, { views, now, settings }: RowStart): TicketRow | null {
-    const [view] = views
-    const ticket = filedTicket(first)
-    if (view === undefined || view.isDoubtful || ticket === null) return null
-    return new TicketRow(ticket, { view, now, settings })
-  }
-
-  private constructor(first: VersionedEntry, basis: RowBasis) {
-    this.#basis = basis
-    this.#records = new Map(basis.view.records).set(first.entry.id, first)
-    this.#last = first
-    this.#now = basis.now
-    this.#ticketCount = basis.view.ticketCount + 1
-  }
-
-  /** Null: it does anything else than to go behind the last one of the row. */
-  plan<Outcome>(
-    decide: Decide<Outcome>,
-    readSets: readonly ReadSet[],
-  ): AttemptPlan<Outcome> | null {
-    const now = microsecondLater(this.#now)
-    const { settings } = this.#basis
-    const records = this.#records
-    const ticketCount = Math.max(this.#ticketCount, records.size)
+export function ticketRow(
+  first: Attempt,
+  { views, now: firstNow, settings }: Pick<PlanBasis, 'views' | 'now' | 'settings'>,
+): PlanNext | null {
+  const [firstView] = views
+  let last = filedTicket(first)
+  if (firstView === undefined || firstView.isDoubtful || last === null) return null
+  const records = new Map(firstView.records).set(last.entry.id, last)
+  let now = firstNow
+  let filed = firstView.ticketCount + 1
+  return (decide, readSets) => {
+    const next = microsecondLater(now)
+    const ticketCount = Math.max(filed, records.size)
     const [readSet] = readSets
     if (readSet === undefined || ticketCount >= TICKETS_PER_REALM_MAX) return null
-    const view: CachedView = { ...this.#basis.view, readSet, records, prior: null, ticketCount }
+    const view: CachedView = { ...firstView, readSet, records, prior: null, ticketCount }
     const seen = realmViewOf(view, view.lastFence, settings)
-    const decided = decide([seen], now)
+    const decided = decide([seen], next)
     const ahead = ticketAhead(decided.commit, seen.entries.values())
     const places = [placeOf({ ...view, readSet: { ...readSet, depth: 'entry' } })]
-    const attempt = attemptOf(decided, { places, views: [view], now })
+    const attempt = attemptOf(decided, { places, views: [view], now: next })
     const ticket = filedTicket(attempt)
-    if (ahead?.id !== this.#last.entry.id || ticket === null) return null
+    if (ahead?.id !== last?.entry.id || ticket === null) return null
     records.set(ticket.entry.id, ticket)
-    this.#last = ticket
-    this.#now = now
-    this.#ticketCount += 1
+    last = ticket
+    now = next
+    filed += 1
     return { outcome: decided.outcome, attempt }
   }
 }
@@ -142,9 +130,6 @@ export class TicketRow {
 function microsecondLater({ tick, toleranceUs, ...rest }: Now): Now {
   return { ...rest, tick: { ...tick, us: tick.us + 1 }, toleranceUs: toleranceUs - 1 }
 }
-
-type RowStart = Pick<PlanBasis, 'views' | 'now' | 'settings'>
-type RowBasis = Omit<RowStart, 'views'> & { readonly view: CachedView }
 
 /** The new ticket that is all that an attempt writes. */
 function filedTicket({ writes }: Attempt): VersionedEntry | null {

@@ -23,7 +23,7 @@ import {
   lookingAttempt,
   planAttempt,
   shownView,
-  TicketRow,
+  ticketRow,
   ViewCache,
   type AttemptPlan,
   type CachedView,
@@ -331,39 +331,36 @@ export class OptimisticStore implements Store {
 
   /** Decides the next requests as far as each goes behind the one before it. */
   #join(first: Try, next: readonly PendingTransaction[]): readonly Try[] {
-    if (next.length === 0) return NO_TRIES
-    const row = TicketRow.behind(first.plan.attempt, first)
+    const planNext = next.length === 0 ? null : ticketRow(first.plan.attempt, first)
+    if (planNext === null) return NO_TRIES
     const joined: Try[] = []
     for (const request of next) {
-      const plan = this.#planIn(row, request)
+      const plan = this.#planned(request, () => planNext(request.decide, request.readSets))
       if (plan === null) break
       joined.push({ ...first, request, plan })
     }
     return joined
   }
 
-  #planIn(row: TicketRow | null, request: PendingTransaction): AttemptPlan<unknown> | null {
-    try {
-      return row?.plan(request.decide, request.readSets) ?? null
-    } catch (error) {
-      this.#fail(request, error)
-      return null
-    }
-  }
-
-  /** Null for a request whose decision itself throws. */
   #try(request: PendingTransaction, groupNow: Now): Try | null {
-    try {
+    const fenceTaken = this.#lastFence
+    const settings = this.#settings
+    const mayGoBehind = request.tries >= TRIES_BEFORE_GOING_BEHIND
+    return this.#planned(request, () => {
       const views = request.views ?? request.readSets.map((one) => this.#cache.viewOf(one))
       const now = this.#nowFor(views, request, groupNow)
-      const settings = this.#settings
-      const fenceTaken = this.#lastFence
-      const mayGoBehind = request.tries >= TRIES_BEFORE_GOING_BEHIND
       const { missedBehind } = request
       const basis = { views, now, settings, fenceTaken, mayGoBehind, missedBehind }
       const plan = planAttempt(request.decide, basis)
       this.#lastFence = Math.max(fenceTaken, plan.attempt.fences?.last ?? 0)
       return { request, views, now, settings, plan, joined: NO_TRIES }
+    })
+  }
+
+  /** Null for a request whose decision itself throws. */
+  #planned<Plan>(request: PendingTransaction, plan: () => Plan): Plan | null {
+    try {
+      return plan()
     } catch (error) {
       this.#fail(request, error)
       return null

@@ -1,7 +1,7 @@
 /**
  * What an optimistic store has to send, in the order in which it goes. Requests share a call unless one depends on what an
  * earlier one is about to change. Of those for one flat resource the first is taken together with the next ones, which
- * may all turn out to be tickets that are filed one behind the other (`TicketRow`).
+ * may all turn out to be tickets that are filed one behind the other (`ticketRow`).
  */
 import type { LeaseId } from '../../core/lease.ts'
 import type { ReadSet } from '../../core/realm.ts'
