@@ -13,10 +13,10 @@ import {
   encodeEntry,
   encodeEvent,
   type EntryRecord,
+  type EventRecord,
   type RecordBody,
   type RecordedEvent,
 } from '../../core/record.ts'
-import type { Resource } from '../../core/resource.ts'
 import type { VersionedEntry } from '../optimistic/backend.ts'
 
 /** There is one clock, whatever server has the data, so there is one domain and it never changes. */
@@ -51,17 +51,13 @@ export function keptOf({ version, claim, live_until_us: us, ...row }: LiveRow): 
   return { entry: decodeEntry(record, CLOCK_DOMAIN, true), version, claim }
 }
 
-export interface EventRow {
+/** The fence is that which the event gives, or that of the lease that it ended; 0 for none. */
+export interface EventRow extends Pick<EventRecord, 'resource' | 'holder' | 'session' | 'fence'> {
   readonly seq: number
   readonly lease_id: string
   readonly type: string
   readonly at_ms: number
   readonly request_id: string | null
-  /** The fence that the event gives, or that of the lease that it ended; 0 for none. */
-  readonly fence: number
-  readonly resource: string
-  readonly holder: string
-  readonly session: string
   /** The state in which the event left its entry, if it ended it, and when that was. */
   readonly ended: EntryState | null
   readonly ended_at: number | null
@@ -83,39 +79,26 @@ export const OWN_ID = '00000000-0000-0000-0000-000000000000'
 export function eventRow(recorded: RecordedEvent, version: number | null): Omit<EventRow, 'seq'> {
   const { ended } = recorded
   const record = encodeEvent(recorded, CLOCK_DOMAIN, true)
-  const { requestId, leaseId } = record
+  const { requestId, leaseId, type, atMs, body, ...same } = record
   return {
+    ...same,
     lease_id: leaseId,
-    type: wordOf(record.type),
-    at_ms: record.atMs,
+    type: wordOf(type),
+    at_ms: atMs,
     request_id: requestId === leaseId ? OWN_ID : requestId,
-    fence: record.fence,
-    resource: record.resource,
-    holder: record.holder,
-    session: record.session,
     ended: ended?.state ?? null,
     ended_at: ended === null ? null : endedAtMs(ended),
     version: ended === null ? null : version,
-    data: record.body,
+    data: body,
   }
 }
 
 export function recordedOf(row: EventRow): RecordedEvent {
-  return decodeEvent(
-    {
-      leaseId: row.lease_id,
-      resource: row.resource as Resource,
-      holder: row.holder,
-      session: row.session,
-      type: typeOf(row.type),
-      atMs: row.at_ms,
-      requestId: row.request_id === OWN_ID ? row.lease_id : row.request_id,
-      fence: row.fence,
-      body: row.data,
-    },
-    CLOCK_DOMAIN,
-    true,
-  )
+  const { lease_id: leaseId, request_id, at_ms: atMs, data: body } = row
+  const { resource, holder, session, fence } = row
+  const requestId = request_id === OWN_ID ? leaseId : request_id
+  const keys = { leaseId, resource, holder, session, type: typeOf(row.type), atMs, requestId }
+  return decodeEvent({ ...keys, fence, body }, CLOCK_DOMAIN, true)
 }
 
 /** What has ended claims nothing; its version stands for both numbers. */
