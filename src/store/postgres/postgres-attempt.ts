@@ -114,58 +114,24 @@ const LISTS = [
 ]
 type ListName = (typeof LISTS)[number]
 
-/** An attempt is known by its number, from 1 on. */
-class CallRows {
-  readonly realms = new Set<string>()
-  readonly ids = new Set<string>()
-  readonly #lists = new Map<ListName, object[]>()
-  readonly #namespace: string
+/** What is locked before anything is compared. */
+interface Locks {
+  readonly realms: Set<string>
+  readonly ids: Set<string>
+}
 
-  constructor(namespace: string) {
-    this.#namespace = namespace
+function noteLocks({ places, writes, epochs }: Attempt, { realms, ids }: Locks): void {
+  // An epoch is kept with its realm, which must not be asked for when the entry is locked already.
+  for (const { resource } of epochs) realms.add(resource)
+  for (const place of places) {
+    const { realm, readSet, own } = place
+    const isOfRealm = dependsOnRealm(place)
+    // An attempt that writes nothing waits for no lock.
+    if (isOfRealm && (writes.length > 0 || places.length > 1)) realms.add(realm)
+    if (epochs.length > 0) realms.add(realm)
+    if (!isOfRealm && own > 0 && writes.length > 0) ids.add(readSet.leaseId)
   }
-
-  /** Null for one without rows. */
-  get json(): readonly (string | null)[] {
-    return LISTS.map((name) => {
-      const list = this.#lists.get(name)
-      return list === undefined ? null : JSON.stringify(list)
-    })
-  }
-
-  add(attempt: Attempt, number: number, lowestFence: number | null): void {
-    const note = (name: ListName, row: object): void => {
-      const list = this.#lists.get(name) ?? []
-      list.push({ attempt: number, ...row })
-      this.#lists.set(name, list)
-    }
-    this.#lock(attempt)
-    for (const place of attempt.places) note('places', placeRow(place, attempt, lowestFence))
-    for (const write of attempt.writes) noteWrite(write, attempt, note)
-    noteEvents(attempt, note)
-    for (const { requestId: id, leaseId, type, keepUntilMs } of attempt.requests) {
-      note('marks', { id, lease_id: leaseId, type: wordOf(type), keep_until: keepUntilMs })
-    }
-    for (const { resource, epoch } of attempt.epochs) note('epochs', { realm: resource, epoch })
-    for (const { session, leaseId } of attempt.wakes) {
-      note('wakes', { channel: channelOf(session, this.#namespace), payload: leaseId })
-    }
-  }
-
-  #lock(attempt: Attempt): void {
-    const { places, writes, epochs } = attempt
-    // An epoch is kept with its realm, which must not be asked for when the entry is locked already.
-    for (const { resource } of epochs) this.realms.add(resource)
-    for (const place of places) {
-      const { realm, readSet, own } = place
-      const isOfRealm = dependsOnRealm(place)
-      // An attempt that writes nothing waits for no lock.
-      if (isOfRealm && (writes.length > 0 || places.length > 1)) this.realms.add(realm)
-      if (epochs.length > 0) this.realms.add(realm)
-      if (!isOfRealm && own > 0 && writes.length > 0) this.ids.add(readSet.leaseId)
-    }
-    for (const { id, before } of writes) if (before !== null) this.ids.add(id)
-  }
+  for (const { id, before } of writes) if (before !== null) ids.add(id)
 }
 
 type Note = (name: ListName, row: object) => void
@@ -213,8 +179,8 @@ function dependsOnRealm({ claims, isKeepAlive }: Place): boolean {
   return claims !== null && isKeepAlive !== true
 }
 
-/** What the server compares for a place. `lowestFence` is the first that any attempt of the call gives in the realm. */
-function placeRow(place: Place, attempt: Attempt, lowestFence: number | null): object {
+/** What the server compares for a place. `lowest`: the first fence that any attempt of the call gives in a realm. */
+function placeRow(place: Place, attempt: Attempt, lowest: ReadonlyMap<string, number>): object {
   const { realm, own, hasPrior, epoch, claims } = place
   const { resource, leaseId, requestId, extent } = place.readSet
   const { fences, writes, events, epochs } = attempt
@@ -236,7 +202,8 @@ function placeRow(place: Place, attempt: Attempt, lowestFence: number | null): o
     leaves_trace: isTrace || epochs.length > 0,
   }
   if (requestId !== null) row['request'] = requestId
-  if (fences !== null) Object.assign(row, { lowest_fence: lowestFence, last_fence: fences.last })
+  if (fences !== null)
+    Object.assign(row, { lowest_fence: lowest.get(realm), last_fence: fences.last })
   if (isTree(resource) && claims !== null) {
     row['above'] = ancestorsOf(resource)
     if (extent === 'subtree') row['stem'] = resource.replace(/\/$/, '')
@@ -277,18 +244,36 @@ function tellsVersions(claims: readonly SeenClaim[]): boolean {
 }
 
 /** The attempts must be independent of each other. */
-export function attemptStatement(attempts: readonly Attempt[], context: CallContext): Statement {
-  const rows = new CallRows(context.namespace)
+export function attemptStatement(
+  attempts: readonly Attempt[],
+  { number, namespace, revision, nowUs }: CallContext,
+): Statement {
+  const locks: Locks = { realms: new Set(), ids: new Set() }
+  const lists = new Map<ListName, object[]>()
   const lowest = lowestFences(attempts)
-  attempts.forEach((attempt, index) => {
-    const [first] = attempt.places
-    rows.add(attempt, index + 1, first === undefined ? null : (lowest.get(first.realm) ?? null))
-  })
-  const { number, revision, nowUs } = context
+  for (const [index, attempt] of attempts.entries()) {
+    const note: Note = (name, row) => {
+      const list = lists.get(name) ?? []
+      // An attempt is known by its number, from 1 on.
+      list.push({ attempt: index + 1, ...row })
+      lists.set(name, list)
+    }
+    noteLocks(attempt, locks)
+    for (const place of attempt.places) note('places', placeRow(place, attempt, lowest))
+    for (const write of attempt.writes) noteWrite(write, attempt, note)
+    noteEvents(attempt, note)
+    for (const { requestId: id, leaseId, type, keepUntilMs } of attempt.requests) {
+      note('marks', { id, lease_id: leaseId, type: wordOf(type), keep_until: keepUntilMs })
+    }
+    for (const { resource, epoch } of attempt.epochs) note('epochs', { realm: resource, epoch })
+    for (const { session, leaseId } of attempt.wakes) {
+      note('wakes', { channel: channelOf(session, namespace), payload: leaseId })
+    }
+  }
   const values = [
     ...[number, revision, nowUs],
-    ...[rows.realms, rows.ids].map((names) => (names.size === 0 ? null : arrayText([...names]))),
-    ...rows.json,
+    ...[locks.realms, locks.ids].map((names) => (names.size === 0 ? null : arrayText([...names]))),
+    ...LISTS.map((name) => (lists.has(name) ? JSON.stringify(lists.get(name)) : null)),
   ]
   const writes = attempts.some((attempt) => attempt.writes.length > 0)
   return { text: CALL_ATTEMPT, values, name: 'tenure_attempt_v9', writes }
