@@ -261,7 +261,7 @@ export function queuedOutcome(
 ): Queued {
   const { now } = draft
   const blockers = known ?? blockersOf(ticket, draft.entries.values(), now)
-  let position = 0
+  let position = draft.view.leftOut ?? 0
   for (const entry of draft.entries.values()) {
     if (entry.id === ticket.id || !isWaiting(entry, now) || !overlap(entry, ticket)) continue
     if (compareTickets(entry, ticket) < 0) position += 1

@@ -185,7 +185,7 @@ export function standingsOf(
 }
 
 /** A queue may be thousands long; a blocked requester wants to know who goes first. */
-const BLOCKERS_TOLD_MAX = 16
+export const BLOCKERS_TOLD_MAX = 16
 
 export interface Standing {
   readonly entry: Entry

@@ -189,6 +189,9 @@ export function readSetOf(command: Command): ReadSet {
     requestId: requestIdOf(command),
     depth: ENTRY_ONLY.has(command.kind) ? 'entry' : 'claims',
   }
+  if (command.kind === 'acquire' && command.sequential === true) {
+    return { ...readSet, isWhole: true }
+  }
   const urgency = URGENCIES[command.kind]
   return urgency === undefined ? readSet : { ...readSet, urgency }
 }

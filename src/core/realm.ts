@@ -17,6 +17,8 @@ export interface ReadSet extends Reach {
    * `claims`: it depends on the set of live entries that overlap `resource`.
    */
   readonly depth: 'entry' | 'claims'
+  /** It depends on what its own session has anywhere there, so that nothing may be left out of its view (`leftOut`). */
+  readonly isWhole?: true
   /**
    * What is lost if this comes too late: a lease that its holder has, or the place of a waiter. Of all that a process has to
    * send, a store sends first what is lost first.
@@ -37,6 +39,8 @@ export interface RealmView {
   readonly entries: ReadonlyMap<LeaseId, Entry>
   /** What was looked for by its id and is not there; without it nothing says so of what the read set does not touch. */
   readonly absent?: ReadonlySet<LeaseId>
+  /** How many tickets that wait are not among `entries`; all of them come before any that is filed now. Absent: none. */
+  readonly leftOut?: number
   /** The highest fence ever given in the realm, 0 if none. */
   readonly lastFence: number
   /** Live tickets in the whole realm, not only in the read set. At depth `entry` no decision asks for it. */

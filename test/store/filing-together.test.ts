@@ -110,6 +110,16 @@ describe.each(SERVERS)('on %s', (_name, start) => {
     expect(calls).toBeLessThanOrEqual(WAITERS / 20)
   })
 
+  it('does not let a session that does one thing after another wait behind itself, however far back', async () => {
+    const twice = { session: 'once', sequential: true }
+    const wishes = Array.from({ length: 60 }, (_, n) => ({ ...wish(), ...(n === 30 ? twice : {}) }))
+    await Promise.all(wishes.map((one) => api.acquire(one)))
+    const more = Array.from({ length: 20 }, (_, n) => ({ ...wish(), ...(n === 10 ? twice : {}) }))
+    const answers = await Promise.all(more.map((one) => api.acquire(one)))
+    const refused = answers.filter(({ kind }) => kind !== 'queued')
+    expect(refused).toMatchObject([{ kind: 'held', notWaiting: 'own' }])
+  })
+
   it('keeps the order while another process files tickets between the calls', async () => {
     const before: AcquireRequest[] = []
     beforeCall = async () => {
