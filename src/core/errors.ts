@@ -148,6 +148,11 @@ export type LeaseErrorOf<Code extends ErrorCode> = LeaseError & {
   readonly details: Code extends keyof ErrorDetails ? ErrorDetails[Code] : unknown
 }
 
+/** What an error says; of anything else that was thrown, what it is. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
 /** Whether it is an error of Tenure; with a code, whether it is that one, and then its details have their types. */
 export function isLeaseError(value: unknown): value is LeaseError
 export function isLeaseError<Code extends ErrorCode>(

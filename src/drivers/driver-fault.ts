@@ -3,7 +3,7 @@
  * broken by what a bundler made of it: the message names the cause, and only a package that was not found is called
  * not installed.
  */
-import { LeaseError } from '../core/errors.ts'
+import { LeaseError, messageOf } from '../core/errors.ts'
 
 export interface DriverPackage {
   readonly name: 'better-sqlite3' | 'ioredis' | 'pg'
@@ -15,7 +15,7 @@ export interface DriverPackage {
 
 /** The error to throw for what importing the driver, or using it for the first time, threw. */
 export function driverFault(driver: DriverPackage, cause: unknown): LeaseError {
-  const said = cause instanceof Error ? cause.message : String(cause)
+  const said = messageOf(cause)
   const message =
     `${driver.needed} need the package ${driver.name}, which could not be loaded: ${sentenceOf(said)}; ` +
     adviceFor(driver, cause, said)

@@ -3,7 +3,7 @@
  * call may be sent again. A mistake of the program stays what it is. The first part is for the calls of stores, the second for
  * transactions of guards and marks, in which a statement may be the caller's own.
  */
-import { isMistake, LeaseError } from '../core/errors.ts'
+import { isMistake, LeaseError, messageOf } from '../core/errors.ts'
 
 /** Codes of the network are words that begin with E, as no class of PostgreSQL does; `EPIPE` is as long. */
 const SQLSTATE = /^(?!E[A-Z]{4})[0-9A-Z]{5}$/
@@ -120,8 +120,11 @@ export function commitError(cause: unknown): unknown {
   if (isOwnMistake(cause)) return cause
   const code = sqlState(cause)
   if (code !== null) return AWAY.test(code) ? unavailable(cause) : cause
-  const why = cause instanceof Error ? cause.message : String(cause)
-  return new LeaseError('STORE_OUTCOME_UNKNOWN', `the answer to COMMIT was lost: ${why}`, { cause })
+  return new LeaseError(
+    'STORE_OUTCOME_UNKNOWN',
+    `the answer to COMMIT was lost: ${messageOf(cause)}`,
+    { cause },
+  )
 }
 
 const CONFLICTS: ReadonlySet<string> = new Set(['40001', '40P01', '55P03'])
@@ -130,12 +133,12 @@ const CONFLICTS: ReadonlySet<string> = new Set(['40001', '40P01', '55P03'])
 export function conflictOrUnavailable(cause: unknown): unknown {
   const code = sqlState(cause)
   if (code === null || !CONFLICTS.has(code)) return unavailable(cause)
-  const why = cause instanceof Error ? cause.message : String(cause)
-  return new LeaseError('STORE_CONFLICT', `PostgreSQL refused: ${why}`, { cause })
+  return new LeaseError('STORE_CONFLICT', `PostgreSQL refused: ${messageOf(cause)}`, { cause })
 }
 
 export function unavailable(cause: unknown): unknown {
   if (isOwnMistake(cause)) return cause
-  const why = cause instanceof Error ? cause.message : String(cause)
-  return new LeaseError('STORE_UNAVAILABLE', `PostgreSQL cannot be used: ${why}`, { cause })
+  return new LeaseError('STORE_UNAVAILABLE', `PostgreSQL cannot be used: ${messageOf(cause)}`, {
+    cause,
+  })
 }

@@ -1,9 +1,9 @@
 /** What errors of ioredis, node-redis and a Redis server mean: was it carried out, is the server away, is it an answer? */
-import { isLeaseError, isMistake, LeaseError } from '../core/errors.ts'
+import { isLeaseError, isMistake, LeaseError, messageOf } from '../core/errors.ts'
 
 /** Drivers attach the command that failed, and that of a failed login holds the password. */
 export function withoutCommand(error: unknown): Error {
-  return new Error(error instanceof Error ? error.message : String(error))
+  return new Error(messageOf(error))
 }
 
 /** Whether a command can change anything; then an answer that is lost leaves a doubt. */
@@ -44,7 +44,7 @@ const NOT_SENT = /isn't writeable|not connected|client is (closed|offline)|ECONN
  */
 export function redisError(error: unknown, { url, effect }: ErrorFacts): Error {
   if (isLeaseError(error) || isMistake(error)) return error as Error
-  const said = error instanceof Error ? error.message : String(error)
+  const said = messageOf(error)
   const details = { store: url }
   const cause = withoutCommand(error)
   const refusal = REFUSALS[/^[A-Z]+/.exec(said)?.[0] ?? '']
@@ -63,9 +63,8 @@ export function redisError(error: unknown, { url, effect }: ErrorFacts): Error {
 
 /** What the server answered is nothing that Tenure says: its data were changed by another program, or damaged. */
 export function notUnderstood(cause: unknown, { url, effect }: ErrorFacts): LeaseError {
-  const said = cause instanceof Error ? cause.message : String(cause)
   const code = effect === 'writes' ? 'STORE_OUTCOME_UNKNOWN' : 'STORE_UNAVAILABLE'
-  const message = `the answer of ${url} cannot be understood: ${said.split('\n', 1)[0] ?? ''}`
+  const message = `the answer of ${url} cannot be understood: ${messageOf(cause).split('\n', 1)[0] ?? ''}`
   return new LeaseError(code, message, { cause, details: { store: url } })
 }
 

@@ -4,7 +4,7 @@
  */
 import nodeModule from 'node:module'
 import path from 'node:path'
-import { invalid, LeaseError } from '../core/errors.ts'
+import { invalid, LeaseError, messageOf } from '../core/errors.ts'
 import { existingDirectory, ownership } from '../runtime/file-system.ts'
 import { nodeVersions, builtinModule } from '../runtime/system-runtime.ts'
 import type { DriverPackage } from './driver-fault.ts'
@@ -180,11 +180,8 @@ function whoseStore(file: string): string {
 /** The system does not let this process use the file. */
 export function accessError(file: string, cause: unknown): LeaseError {
   const store = `sqlite:${file}`
-  const why = cause instanceof Error ? cause.message : String(cause)
-  return new LeaseError('STORE_UNAVAILABLE', `${store} cannot be used: ${why}${whoseStore(file)}`, {
-    cause,
-    details: { store },
-  })
+  const message = `${store} cannot be used: ${messageOf(cause)}${whoseStore(file)}`
+  return new LeaseError('STORE_UNAVAILABLE', message, { cause, details: { store } })
 }
 
 interface NodeSqlite {

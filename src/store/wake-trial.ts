@@ -3,6 +3,7 @@
  * commit of another process does, and waits for it. A server may accept a subscription and deliver nothing, as PgBouncer
  * does in transaction mode, so that asking for one proves nothing.
  */
+import { messageOf } from '../core/errors.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { Unsubscribe } from '../store-port/store.ts'
 import { reportTo } from '../runtime/diagnostics.ts'
@@ -55,8 +56,7 @@ export async function tryWake({ runtime, listen, send }: WakeTrial): Promise<str
       stop()
     }
   } catch (cause) {
-    const said = cause instanceof Error ? cause.message : String(cause)
-    throw new Error(`${said}; ${WITHOUT}`, { cause })
+    throw new Error(`${messageOf(cause)}; ${WITHOUT}`, { cause })
   }
   return 'a session is woken by other processes'
 }

@@ -61,6 +61,8 @@ interface Pruning {
   readonly reader: RedisReader
   readonly bucket: number
   readonly cut: PruneCut
+  /** The last row that is old enough. */
+  readonly to: string
 }
 
 export async function pruneNamespace(
@@ -73,16 +75,14 @@ export async function pruneNamespace(
     const last = await progressOf(namespace, bucket)
     const clock = nextPruneClock(last.clock, policy.nowMs)
     const cut = boundedCut(policy, clock)
-    const pruning = { namespace, reader, bucket, cut }
+    const to = String(Math.max(0, cut.endedBeforeMs) * 1_000)
+    const pruning = { namespace, reader, bucket, cut, to }
     const ended = await forgetEnded(pruning, batch - total.leases)
     const trimmed = await trim(pruning, last, ended.leases > 0)
     const { notBeforeMs, from, events } = trimmed
     const noted = [notBeforeMs, from, clock.readingMs, clock.believedMs].join(' ')
-    await run(pruning, NOTE_PRUNED_SCRIPT, [
-      noted,
-      String(2 * TTL_MS_MAX),
-      String(cut.endedBeforeMs),
-    ])
+    const times = [2 * TTL_MS_MAX, cut.endedBeforeMs].map(String)
+    await run(pruning, NOTE_PRUNED_SCRIPT, [noted, ...times])
     await tidy(pruning)
     total.leases += ended.leases
     total.events += events
@@ -109,8 +109,7 @@ async function forgetEnded(
   batch: number,
 ): Promise<{ readonly leases: number; readonly more: boolean }> {
   const prunable: PlacedRecord[] = []
-  const { reader, bucket, cut } = pruning
-  const to = String(Math.max(0, cut.endedBeforeMs) * 1_000)
+  const { reader, bucket, cut, to } = pruning
   // In the order in which their ends were recorded.
   for await (const values of reader.pages({ bucket, from: '-', to, wanted: 'ended' })) {
     for (const record of recordsOf(values)) {
@@ -143,10 +142,9 @@ async function dropRows(
   pruning: Pruning,
   start: string,
 ): Promise<{ readonly events: number; readonly next: string | null }> {
-  const { reader, bucket, cut } = pruning
+  const { reader, bucket, cut, to } = pruning
   const rows = new Map<string, RowInQuestion>()
   const earlier = new Map<string, EventInQuestion>()
-  const to = String(Math.max(0, cut.endedBeforeMs) * 1_000)
   let events = 0
   let next: string | null = start
   for (let step = 0; step < TRIM_STEPS && next !== null; step += 1) {
