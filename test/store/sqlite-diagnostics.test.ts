@@ -4,11 +4,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
-import {
-  loadSqlite,
-  type SqliteDatabase,
-  type SqliteStatement,
-} from '../../src/drivers/sqlite-driver.ts'
+import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
 import { SqliteListeners, WakeFiles } from '../../src/store/sqlite/sqlite-listeners.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { hearFaults, type HeardFaults } from './faults-heard.ts'
@@ -108,22 +104,18 @@ it('a database that cannot be looked at for news', async () => {
 
 it('a transaction that cannot be rolled back', async () => {
   const Driver = await loadSqlite()
-  const { prepare } = Driver.prototype as SqliteDatabase
-  const stubborn = vi.spyOn(Driver.prototype as SqliteDatabase, 'prepare')
+  const { exec } = Driver.prototype as SqliteDatabase
+  const stubborn = vi.spyOn(Driver.prototype as SqliteDatabase, 'exec')
   stubborn.mockImplementation(function (this: SqliteDatabase, sql: string) {
-    const statement = prepare.call(this, sql)
-    if (sql !== 'ROLLBACK') return statement
-    const run = (): never => {
-      throw new Error('disk I/O error')
-    }
-    return Object.assign(Object.create(statement) as SqliteStatement, { run })
+    if (sql === 'ROLLBACK') throw new Error('disk I/O error')
+    return exec.call(this, sql)
   })
   const store = await SqliteStore.open({ path: databasePath })
-  stubborn.mockRestore()
   const mistake = store.transact([], () => {
     throw Object.assign(new Error('full'), { code: 'SQLITE_FULL' })
   })
   await expect(mistake).rejects.toThrow('full')
+  stubborn.mockRestore()
   expect(faults.of('store/sqlite/rollback')).toHaveLength(1)
   await store.close()
 })

@@ -21,7 +21,6 @@ import {
   loadSqlite,
   sqliteError,
   type SqliteDatabase,
-  type SqliteStatement,
 } from '../../drivers/sqlite-driver.ts'
 import {
   backOffMs,
@@ -74,9 +73,6 @@ export class SqliteStore implements Store {
   readonly #connection: SqliteConnection
   readonly #database: SqliteDatabase
   readonly #runtime: Runtime
-  readonly #begin: SqliteStatement
-  readonly #commit: SqliteStatement
-  readonly #rollback: SqliteStatement
   readonly #fileIdentity: string
   readonly #questions: SqliteQuestions
   readonly #state: SqliteState
@@ -106,9 +102,6 @@ export class SqliteStore implements Store {
     this.#connection = connection
     this.#database = database
     this.#runtime = runtime
-    this.#begin = database.prepare('BEGIN IMMEDIATE')
-    this.#commit = database.prepare('COMMIT')
-    this.#rollback = database.prepare('ROLLBACK')
     this.#fileIdentity = identityOf(connection.path)
     this.#questions = new SqliteQuestions(connection)
     const { state, live } = this.#questions
@@ -216,7 +209,7 @@ export class SqliteStore implements Store {
     if (group.length === 0) return
     try {
       this.#refuseReplacedFile()
-      this.#begin.run()
+      this.#database.exec('BEGIN IMMEDIATE')
     } catch (error) {
       if (isBusy(error)) this.#waitForOthers()
       else this.#fail(group.length, sqliteError(error, this.description.url))
@@ -263,8 +256,7 @@ export class SqliteStore implements Store {
       const hasWritten = statements.writes > 0
       if (hasWritten) this.#state.save()
       committing = true
-      const end = hasWritten ? this.#commit : this.#rollback
-      end.run()
+      this.#database.exec(hasWritten ? 'COMMIT' : 'ROLLBACK')
     } catch (error) {
       this.#rollBack()
       const mapped = sqliteError(error, this.description.url, committing)
@@ -315,7 +307,7 @@ export class SqliteStore implements Store {
     this.#realms.forget()
     if (!this.#database.inTransaction) return
     try {
-      this.#rollback.run()
+      this.#database.exec('ROLLBACK')
     } catch (error) {
       // SQLite has rolled back by itself, as it does after some I/O errors.
       if (this.#database.inTransaction) report('store/sqlite/rollback', error)
@@ -510,9 +502,11 @@ function tellVersion(database: SqliteDatabase): string {
   return `version ${String(new StatementCache(database).first(sql))}`
 }
 
+/** Rows that cannot be what this program wrote: edited by hand, half restored, or damaged. One line for each thing that is wrong. */
 function tellRows(database: SqliteDatabase): string {
-  const broken = findBrokenRows(database)
-  if (broken.length > 0) throw new Error(broken.join('\n'))
+  const broken = RULES.flatMap((rule) => brokenBy(database, rule))
+  const all = [...broken, ...brokenSettings(database)]
+  if (all.length > 0) throw new Error(all.join('\n'))
   return 'every row can be read'
 }
 
@@ -579,11 +573,6 @@ function inBody(
   const column = `body ->> '$.${field}'`
   const wrong = isWrong(`(${column})`, `json_type(body, '$.${field}')`)
   return live(column, expectation, `CASE WHEN json_valid(body) THEN ${wrong} END`)
-}
-
-/** Rows that cannot be what this program wrote: edited by hand, half restored, or damaged. One line for each thing that is wrong. */
-function findBrokenRows(database: SqliteDatabase): readonly string[] {
-  return [...RULES.flatMap((rule) => brokenBy(database, rule)), ...brokenSettings(database)]
 }
 
 function brokenBy(database: SqliteDatabase, rule: ColumnRule): readonly string[] {
