@@ -60,7 +60,6 @@ export async function connectRedis(options: RedisConnectOptions): Promise<Reache
   const address = addressOf(url)
   const shown = showUrl(address)
   const driver = await connectTo(address, shown, options)
-  if (address.db !== 0) await requireDatabase(driver, shown, options)
   return { ...reached(driver, shown, options), close: () => driver.disconnect() }
 }
 
@@ -68,21 +67,6 @@ function reached(driver: RedisDriver, url: string, options: RedisConnectOptions)
   const { runtime = systemRuntime, callMs = CALL_MS_DEFAULT } = options
   const facts = { url, runtime, callMs }
   return { ...facts, calls: new RedisCalls(driver, facts), close: () => undefined }
-}
-
-/** The driver asks for the database by itself, but goes on in database 0 when the server refuses. */
-async function requireDatabase(
-  driver: RedisDriver,
-  shown: string,
-  options: RedisConnectOptions,
-): Promise<void> {
-  const db = shown.slice(shown.lastIndexOf('/') + 1)
-  try {
-    await bounded(driver.send(['SELECT', db]), shown, options)
-  } catch (error) {
-    driver.disconnect()
-    throw error
-  }
 }
 
 async function connectTo(
@@ -106,6 +90,9 @@ async function connectTo(
     const driver = driverOf(client)
     try {
       await bounded(driver.connect(), shown, options)
+      // The driver asks for the database by itself, but goes on in database 0 when the server refuses.
+      const select = ['SELECT', String(address.db)]
+      if (address.db !== 0) await bounded(driver.send(select), shown, options)
       return driver
     } catch (error) {
       driver.disconnect()

@@ -83,7 +83,14 @@ export class SqliteQuestions implements StoreQuestions {
   async #read<Result>(work: () => Result): Promise<Result> {
     return retryWhileBusy(this.#connection, () => {
       if (this.#refusing) throw closedError()
-      return this.#snapshot(work)
+      const { database } = this.#connection
+      database.exec('BEGIN')
+      try {
+        this.state.load()
+        return work()
+      } finally {
+        if (database.inTransaction) database.exec('COMMIT')
+      }
     })
   }
 
@@ -95,16 +102,5 @@ export class SqliteQuestions implements StoreQuestions {
   /** For a store that shares the database and closes it: from now on no question is answered. */
   refuse(): void {
     this.#refusing = true
-  }
-
-  #snapshot<Result>(work: () => Result): Result {
-    const { database } = this.#connection
-    database.exec('BEGIN')
-    try {
-      this.state.load()
-      return work()
-    } finally {
-      if (database.inTransaction) database.exec('COMMIT')
-    }
   }
 }
