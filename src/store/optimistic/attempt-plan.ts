@@ -8,7 +8,7 @@
  *    says when). A process that hands a lease on within itself changes the queue so often that no other process would get
  *    in, and thousands that compare all who wait before them cost the square of that.
  */
-import type { Commit, EntryChange } from '../../core/commit.ts'
+import type { Commit } from '../../core/commit.ts'
 import { BLOCKERS_TOLD_MAX, compareTickets } from '../../core/conflict.ts'
 import { isLive, type Entry, type LeaseId, type Ticket } from '../../core/lease.ts'
 import { TICKETS_PER_REALM_MAX } from '../../core/limits.ts'
@@ -231,9 +231,11 @@ function writesOf(
   views: readonly CachedView[],
   first: number,
 ): readonly EntryWrite[] {
-  return changes.map((change) => {
-    const before = change.before === undefined ? null : recordOf(change.id, views)
-    return { id: change.id, before, after: afterOf(change, before, first) }
+  return changes.map(({ id, before: seen, after: entry, renewal }) => {
+    const before = seen === undefined ? null : recordOf(id, views)
+    const version = before === null ? first : before.version + 1
+    const claim = before === null ? first : before.claim + Number(!renewal)
+    return { id, before, after: entry && { entry, version, claim } }
   })
 }
 
@@ -243,17 +245,6 @@ function recordOf(id: LeaseId, views: readonly CachedView[]): VersionedEntry {
     if (known !== undefined) return known
   }
   throw new Error(`a decision changed entry ${id}, which it had not seen`)
-}
-
-function afterOf(
-  { after, renewal }: EntryChange,
-  before: VersionedEntry | null,
-  first: number,
-): VersionedEntry | null {
-  if (after === null) return null
-  if (before === null) return { entry: after, version: first, claim: first }
-  const { version, claim } = before
-  return { entry: after, version: version + 1, claim: renewal ? claim : claim + 1 }
 }
 
 /** Changed in place: they change with every commit. */
