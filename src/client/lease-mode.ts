@@ -8,12 +8,12 @@
 import { LeaseError } from '../core/errors.ts'
 import type { LeaseId } from '../core/lease.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
-import { isUpgradeTurn } from '../core/waiter-turn.ts'
 import type { DowngradeAnswer, LeaseApi, UpgradeAnswer } from '../service/lease-api.ts'
 import type { ModeChange } from './contract.ts'
 import type { AnswerListener, LeaseTarget, RequestContext } from './lease-requests.ts'
 import type { PendingRequest, WaitAnswer } from './pending-request.ts'
 import { retry } from './retry.ts'
+import { isUpgradeTurn } from './waiter-turn.ts'
 import { Wait, type WaitContext } from './waiting.ts'
 
 const DOWNGRADE_WITHIN_MS = 10_000

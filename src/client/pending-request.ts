@@ -6,7 +6,6 @@ import type { Blocker } from '../core/conflict.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import type { Dropped, Refusal, Waiting } from '../core/outcome.ts'
 import type { Extent, Reach, Resource } from '../core/resource.ts'
-import { isServed, isTurnOf } from '../core/waiter-turn.ts'
 import type {
   AcquireAllAnswer,
   AcquireAllRequest,
@@ -17,6 +16,7 @@ import type {
   Unsubscribe,
 } from '../service/lease-api.ts'
 import type { QueuedWaiter } from '../service/waiter-queues.ts'
+import { isServed, isTurnOf } from './waiter-turn.ts'
 
 export interface GrantedAnswer {
   readonly kind: 'granted'

@@ -209,8 +209,3 @@ export function parseFlag(field: string, value: unknown): boolean {
   if (typeof value !== 'boolean') throw invalid(field, 'must be true or false', value)
   return value
 }
-
-/**
- * Checks on text that crosses a boundary: length in UTF-8 bytes, control characters, lone surrogates. Two different
- * lone surrogates would be stored as the same replacement character and become one lease, so they are refused.
- */

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { openTenure, type Tenure } from '../../src/index.ts'
 import { onFault } from '../../src/runtime/diagnostics.ts'
-import { prunedError } from '../../src/store-port/position.ts'
+import { prunedError } from '../../src/store/position.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import {
   ActionGuard,

@@ -21,7 +21,7 @@ import {
 import { resolveSettings, type SettingRow } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
-import { parseReached, prunedError } from '../../store-port/position.ts'
+import { parseReached, prunedError } from '../position.ts'
 import type {
   Decide,
   EntryQuery,

@@ -26,7 +26,7 @@ import { isTransient, stateOf } from '../../drivers/postgres-errors.ts'
 import { RepeatedFault, reportTo } from '../../runtime/diagnostics.ts'
 import type { Timer } from '../../runtime/runtime.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
-import { parsePosition, parseReached, prunedError } from '../../store-port/position.ts'
+import { parsePosition, parseReached, prunedError } from '../position.ts'
 import type {
   Checkup,
   LedgerEntry,

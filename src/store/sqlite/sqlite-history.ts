@@ -22,7 +22,7 @@ import {
   type PruneCut,
 } from '../../core/retention.ts'
 import type { Now, Tick } from '../../core/time.ts'
-import { parseReached, prunedError } from '../../store-port/position.ts'
+import { parseReached, prunedError } from '../position.ts'
 import type {
   EntryQuery,
   HistoryQuery,

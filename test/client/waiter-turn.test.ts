@@ -1,8 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { blockersOf } from '../../src/core/conflict.ts'
 import { describeEntry, type Entry, type LeaseInfo } from '../../src/core/lease.ts'
-import { isServed, isTurnOf, isUpgradeTurn, type Surroundings } from '../../src/core/waiter-turn.ts'
-import { id, lease, nowAt, tickAt, ticket } from './builders.ts'
+import {
+  isServed,
+  isTurnOf,
+  isUpgradeTurn,
+  type Surroundings,
+} from '../../src/client/waiter-turn.ts'
+import { id, lease, nowAt, tickAt, ticket } from '../core/builders.ts'
 
 const NOW = nowAt(1)
 const MINE = ticket({ id: id(9), holder: 'me', orderUs: 50 })

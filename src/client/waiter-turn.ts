@@ -2,9 +2,9 @@
  * Whether a waiter's claim could succeed, told from what any look at the store shows. It decides nothing: a claim does. A
  * waiter that is sure of a no leaves the store alone, so what is not known here must read as a yes.
  */
-import { isTransferredTo } from './adopt.ts'
-import { excludes, placesOf, type Blocker } from './conflict.ts'
-import type { LeaseId, LeaseInfo } from './lease.ts'
+import { isTransferredTo } from '../core/adopt.ts'
+import { excludes, placesOf, type Blocker } from '../core/conflict.ts'
+import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 
 /** What there is of a place at one moment; the queue is in the order in which it is served. */
 export interface Surroundings {

@@ -2,7 +2,7 @@
  * Positions of stores that number their events: the number, as text. Callers treat it as opaque.
  */
 import { invalid, LeaseError } from '../core/errors.ts'
-import type { Position } from './store.ts'
+import type { Position } from '../store-port/store.ts'
 
 export function parsePosition(position: Position): number {
   const sequence = /^\d{1,15}$/.test(position) ? Number(position) : Number.NaN
