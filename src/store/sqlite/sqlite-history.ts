@@ -4,12 +4,7 @@
  * for that does not load it. A question about one resource or holder goes by the index of full runs, and through the events
  * after them; any other in order of position.
  */
-import {
-  eventWord,
-  LEASE_EVENT_TYPES,
-  type LeaseEvent,
-  type LeaseEventType,
-} from '../../core/event.ts'
+import { LEASE_EVENT_TYPES, type LeaseEvent, type LeaseEventType } from '../../core/event.ts'
 import { endedAtMs, type Entry, type LeaseId } from '../../core/lease.ts'
 import { REFUSALS_MAX } from '../../core/limits.ts'
 import { decodeEvent, encodeEvent, type RecordBody, type RecordedEvent } from '../../core/record.ts'
@@ -52,9 +47,10 @@ export const EVENT_COLUMNS =
 export const INSERT_EVENT: string = `INSERT INTO lease_history
   (${EVENT_COLUMNS}, lease_number, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-/** The seed's words, where a refused request is a failed one. */
+/** The seed's words. A refused request is a failed one. */
 export function wordOf(type: LeaseEventType): string {
-  return type === 'lease.denied' ? 'failed' : eventWord(type)
+  if (type === 'lease.issued') return 'acquired'
+  return type === 'lease.denied' ? 'failed' : type.slice('lease.'.length)
 }
 
 const TYPES: ReadonlyMap<string, LeaseEventType> = new Map(
