@@ -6,6 +6,7 @@
  *    What was left out gets its default.
  *  - A repeated request is distinguished from a reused id, and what was refused is counted.
  */
+import { DIMENSIONS } from '../core/budget.ts'
 import type {
   Acquire,
   AcquireAll,
@@ -70,7 +71,6 @@ import type { LeaseDenied, LeaseEvent, LeaseEventType } from '../core/event.ts'
 import type { Decision, ReadSet, RealmView } from '../core/realm.ts'
 import { RefusalTable } from '../core/refusal.ts'
 import { decideReleaseAll } from '../core/release.ts'
-import { isEffectOf, type CountedCommand } from '../core/same-request.ts'
 import { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { HistoryQuery, Position, Store } from '../store-port/store.ts'
@@ -525,6 +525,9 @@ function seeing(view: RealmView, seen: readonly MissingRead[]): RealmView {
   return { ...view, absent: new Set(absent.map(({ leaseId }) => leaseId)) }
 }
 
+/** Commands whose answer says how much, how far or to whom. */
+type CountedCommand = Spend | Advance | Transfer
+
 const EFFECTS: Readonly<Record<CountedCommand['kind'], LeaseEventType>> = {
   spend: 'lease.accounted',
   advance: 'lease.advanced',
@@ -542,6 +545,23 @@ export async function reuseOf(store: Store, command: CountedCommand): Promise<Re
   const event = await effectOf(store, command)
   if (event === null || isEffectOf(event, command)) return null
   return { kind: 'request_reused', leaseId: command.leaseId }
+}
+
+/** Under the id of another request no caller may hear that something was carried out that was not. */
+function isEffectOf(event: LeaseEvent, command: CountedCommand): boolean {
+  switch (command.kind) {
+    case 'spend': {
+      if (event.type !== 'lease.accounted' || event.change.kind !== 'spent') return false
+      const { amounts } = event.change
+      return DIMENSIONS.every((one) => (amounts[one] ?? 0) === (command.amounts[one] ?? 0))
+    }
+    case 'advance': {
+      const to = command.from + command.count
+      return event.type === 'lease.advanced' && event.from === command.from && event.to === to
+    }
+    case 'transfer':
+      return event.type === 'lease.transferred' && event.to === command.to
+  }
 }
 
 /** The newest first: what is repeated was most likely asked a moment ago. */
