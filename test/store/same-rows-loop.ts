@@ -12,7 +12,7 @@ import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import type { LeaseApi } from '../../src/service/lease-api.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { configureConnection } from '../../src/store/sqlite/sqlite-connection.ts'
-import { leaseNumberOf } from '../../src/store/sqlite/sqlite-schema.ts'
+import { leaseNumberOf } from '../../src/store/sqlite/sqlite-state.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import {
   loadSqlite,

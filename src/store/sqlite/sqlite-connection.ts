@@ -16,13 +16,8 @@ import {
   sqliteError,
   type SqliteDatabase,
 } from '../../drivers/sqlite-driver.ts'
-import {
-  createNamespace,
-  isPlainlyOurs,
-  notOurs,
-  SCHEMA_VERSION,
-  versionOf,
-} from './sqlite-schema.ts'
+import { isPlainlyOurs, notOurs, SCHEMA_VERSION, versionOf } from './sqlite-schema.ts'
+import { createNamespace } from './sqlite-state.ts'
 
 export interface SqliteStoreOptions {
   readonly path: string

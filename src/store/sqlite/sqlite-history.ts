@@ -36,10 +36,12 @@ import {
   numberOf,
   pathOf,
   resourceOf,
-  sequenceOf,
   type RowNames,
-} from './sqlite-schema.ts'
-import { Where, type SqliteState, type StatementCache } from './sqlite-state.ts'
+  sequenceOf,
+  type SqliteState,
+  type StatementCache,
+  Where,
+} from './sqlite-state.ts'
 
 export const EVENT_COLUMNS =
   'seq, lease_id, agent_id, file_path, session, event_type, event_at, clock, fence, request_id, data'

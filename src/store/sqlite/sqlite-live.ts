@@ -16,8 +16,15 @@ import { ancestorsOf, isTree, type Extent, type Reach } from '../../core/resourc
 import type { Now } from '../../core/time.ts'
 import type { EntryQuery } from '../../store-port/store.ts'
 import type { SqliteRow, SqliteValue } from '../../drivers/sqlite-driver.ts'
-import { idOf, keyOf, pathOf, resourceOf, type RowNames } from './sqlite-schema.ts'
-import { Where, type SqliteState } from './sqlite-state.ts'
+import {
+  idOf,
+  keyOf,
+  pathOf,
+  resourceOf,
+  type RowNames,
+  type SqliteState,
+  Where,
+} from './sqlite-state.ts'
 
 const COLUMNS =
   'id, file_path, agent_id, session, status, extent, fence, clock, live_until_us, body'

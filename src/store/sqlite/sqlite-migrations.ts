@@ -12,7 +12,8 @@ import type { TickSource } from '../../runtime/tick-source.ts'
 import { sqliteCode, type SqliteDatabase } from '../../drivers/sqlite-driver.ts'
 import { convertRows, refuseWhileHeld } from './sqlite-conversion.ts'
 import { wordOf } from './sqlite-history.ts'
-import { idOf, leaseNumberOf, MIGRATION_TABLE, POSITIONS_PER_NAMESPACE } from './sqlite-schema.ts'
+import { MIGRATION_TABLE } from './sqlite-schema.ts'
+import { idOf, leaseNumberOf, POSITIONS_PER_NAMESPACE } from './sqlite-state.ts'
 
 export interface Migration {
   readonly version: number

@@ -32,7 +32,7 @@ import { urgentFirst } from '../urgent-first.ts'
 import { EVENT_COLUMNS, eventOf, SqliteHistory, typeOf, wordOf } from './sqlite-history.ts'
 import { SqliteListeners, WakeFiles } from './sqlite-listeners.ts'
 import { SqliteQuestions } from './sqlite-questions.ts'
-import { StatementCache, type SqliteState } from './sqlite-state.ts'
+import { idOf, keyOf, leaseNumberOf, type SqliteState, StatementCache } from './sqlite-state.ts'
 import { ENTRY_STATES, isLive, isWaiting, type Entry, type LeaseId } from '../../core/lease.ts'
 import { TTL_MS_MAX } from '../../core/limits.ts'
 import { hasEpoch, isTree, type Resource } from '../../core/resource.ts'
@@ -43,7 +43,6 @@ import {
   SETTING_SCOPES,
 } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
-import { idOf, keyOf, leaseNumberOf } from './sqlite-schema.ts'
 import type { SqliteLive } from './sqlite-live.ts'
 
 const GROUP_MAX = 1_000
