@@ -8,9 +8,9 @@
 import { invalid } from '../core/errors.ts'
 import { requireText } from '../core/input.ts'
 import { report, reportTo } from '../runtime/diagnostics.ts'
-import { within } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
+import { within } from './bounded-call.ts'
 import { driverFault } from './driver-fault.ts'
 import { isFatal, isStale, postgresError, sqlState } from './postgres-errors.ts'
 

@@ -4,9 +4,9 @@
  * (`dial`).
  */
 import { invalid } from '../core/errors.ts'
-import { within } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
+import { within } from './bounded-call.ts'
 import { driverFault } from './driver-fault.ts'
 import {
   driverOf,

@@ -6,9 +6,9 @@
 import { createHash } from 'node:crypto'
 import { closedError, invalid } from '../core/errors.ts'
 import { RepeatedFault } from '../runtime/diagnostics.ts'
-import { within } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
+import { within } from './bounded-call.ts'
 import { isNoScript, redisError, withoutCommand, type CommandEffect } from './redis-errors.ts'
 
 /** Of a command: text, or bytes as they are. */

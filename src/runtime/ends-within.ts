@@ -1,4 +1,4 @@
-/** Bounded waits for work that may never end. */
+/** A bounded wait for work that may never end. */
 import { report } from './diagnostics.ts'
 import type { Runtime } from './runtime.ts'
 
@@ -28,19 +28,5 @@ export function endsWithin(
       reject(error)
     }
     work.then(ended, failed)
-  })
-}
-
-/** What the work comes to, or throws `late` when the time is over; what it comes to after that no caller waits for. */
-export function within<Result>(
-  runtime: Pick<Runtime, 'setTimer'>,
-  withinMs: number,
-  work: Promise<Result>,
-  late: string,
-): Promise<Result> {
-  return new Promise((resolve, reject) => {
-    const expire = (): void => reject(new Error(late))
-    const timer = runtime.setTimer(withinMs, expire, { keepAlive: true })
-    work.then(resolve, reject).finally(() => timer.cancel())
   })
 }

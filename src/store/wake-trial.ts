@@ -7,7 +7,7 @@ import { messageOf } from '../core/errors.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { Unsubscribe } from '../store-port/store.ts'
 import { reportTo } from '../runtime/diagnostics.ts'
-import { within } from '../runtime/ends-within.ts'
+import { endsWithin } from '../runtime/ends-within.ts'
 import type { ChannelEvents, ListeningConnection } from './optimistic/channel-listener.ts'
 
 export interface WakeTrial {
@@ -50,8 +50,9 @@ export async function tryWake({ runtime, listen, send }: WakeTrial): Promise<str
     const stop = await listen(hear)
     try {
       await send()
-      const late = `a wake-up did not arrive within ${ARRIVES_WITHIN_MS} ms`
-      await within(runtime, ARRIVES_WITHIN_MS, heard, late)
+      if (!(await endsWithin(runtime, ARRIVES_WITHIN_MS, heard))) {
+        throw new Error(`a wake-up did not arrive within ${ARRIVES_WITHIN_MS} ms`)
+      }
     } finally {
       stop()
     }
