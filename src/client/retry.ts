@@ -4,11 +4,11 @@
  * call never returns. An error that is no `LeaseError` is a mistake of the program, not of the store: it is thrown as it is.
  */
 import { isLeaseError, LeaseError, type Effect } from '../core/errors.ts'
-import { pause } from '../runtime/pause.ts'
+import { backOffMs, pause } from '../runtime/pause.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 
-const FIRST_PAUSE_MS = 50
-const PAUSE_MS_MAX = 1_000
+/** Between the tries of one request. */
+export const TRY_AGAIN = { firstMs: 50, maxMs: 1_000 } as const
 /** A call without an answer for so long is given up, and the request is sent again beside it. */
 const ANSWER_WITHIN_MS = 10_000
 const KEEP_ALIVE_MS = 10_000
@@ -53,7 +53,7 @@ async function sendAgain<Answer>(
     if (!isRetryable(thrown)) throw thrown
     const error = withDoubt(doubt, thrown)
     if (error.effect === 'unknown') doubt = error
-    const pauseMs = Math.min(PAUSE_MS_MAX, FIRST_PAUSE_MS * 2 ** (tries - 1))
+    const pauseMs = backOffMs(tries, TRY_AGAIN)
     if (tries === triesMax || passedMs() + pauseMs >= withinMs) throw error
     if (stopIf?.() === true) throw error
     await pause(runtime, pauseMs, { keepAlive })

@@ -12,7 +12,8 @@
  */
 import { isLeaseError } from '../core/errors.ts'
 import type { Held, Refusal } from '../core/outcome.ts'
-import { isUnavailable } from './retry.ts'
+import { backOffMs } from '../runtime/pause.ts'
+import { isUnavailable, TRY_AGAIN } from './retry.ts'
 import type { GrantedAnswer, QueuedAnswer, WaitAnswer } from './pending-request.ts'
 
 export type Question = 'acquire' | 'claim'
@@ -46,8 +47,6 @@ export type Step =
   | { readonly kind: 'failed'; readonly error: unknown; readonly leftBehind: boolean }
 
 const TRIES_MAX = 3
-const PAUSE_MS_MIN = 50
-const PAUSE_MS_MAX = 1_000
 
 export function nextStep(progress: Progress, report: Report): Step {
   return report.kind === 'failed'
@@ -93,12 +92,8 @@ function afterFailure(progress: Progress, error: unknown): Step {
   if (!isLeaseError(error)) return { kind: 'failed', error, leftBehind: true }
   const { question, hasQueued, coversAbsence, failures, againWithinMs } = progress
   const isUnknown = error.code === 'STORE_OUTCOME_UNKNOWN'
-  const again = { kind: 'ask', question, afterMs: pauseMs(failures) } as const
+  const again = { kind: 'ask', question, afterMs: backOffMs(failures, TRY_AGAIN) } as const
   if ((hasQueued || coversAbsence) && (isUnknown || isUnavailable(error))) return again
   if (isUnknown && failures < TRIES_MAX && again.afterMs < againWithinMs) return again
   return { kind: 'failed', error, leftBehind: isUnknown || hasQueued }
-}
-
-function pauseMs(failures: number): number {
-  return Math.min(PAUSE_MS_MAX, PAUSE_MS_MIN * 2 ** Math.min(failures - 1, 10))
 }

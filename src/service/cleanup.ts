@@ -7,6 +7,7 @@ import type { Entry } from '../core/lease.ts'
 import type { Resource } from '../core/resource.ts'
 import { resolveSettings, retentionMs } from '../core/settings.ts'
 import { RepeatedFault } from '../runtime/diagnostics.ts'
+import { backOffMs } from '../runtime/pause.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { Store } from '../store-port/store.ts'
 import type { CleanupResult, LeaseApi } from './lease-api.ts'
@@ -60,8 +61,7 @@ async function pruneAll(store: Store): Promise<Omit<CleanupResult, 'expired'>> {
 }
 
 /** How soon a change of the interval is noticed. */
-const GLANCE_MS = 1_000
-const RETRY_MS_MAX = 60_000
+const GLANCE = { firstMs: 1_000, maxMs: 60_000 } as const
 
 /**
  * The background sweep that any open process takes part in, as `auto_expire_enabled` and `cleanup_interval_seconds` say at
@@ -91,7 +91,7 @@ export class Sweeper {
   }
 
   #arm(): void {
-    const delayMs = Math.min(RETRY_MS_MAX, GLANCE_MS * 2 ** Math.min(this.#fault.count, 10))
+    const delayMs = backOffMs(this.#fault.count + 1, GLANCE)
     this.#timer = this.#runtime.setTimer(delayMs, () => this.#glance(), { keepAlive: false })
   }
 

@@ -19,6 +19,7 @@ import { isTree, type Reach } from '../core/resource.ts'
 import type { Now } from '../core/time.ts'
 import { afterTurn } from '../runtime/system-runtime.ts'
 import { RepeatedFault, report } from '../runtime/diagnostics.ts'
+import { backOffMs } from '../runtime/pause.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { EntryQuery, LedgerEntry, Store } from '../store-port/store.ts'
 import type { CommandRunner } from './commands.ts'
@@ -42,8 +43,7 @@ const STARTS_AT_ONCE = 50
 const BETWEEN_STARTS_MS = 5
 /** So many pages are one stretch; a search that needs more is reported, and goes on. */
 const STRETCH_PAGES = 256
-const RETRY_MS_MIN = 100
-const RETRY_MS_MAX = 5_000
+const RETRY = { firstMs: 100, maxMs: 5_000 } as const
 /** Beyond this many requests that wait to be looked at, the keep-alives of the others bring them up again. */
 const STARTS_MAX = 20_000
 
@@ -126,7 +126,7 @@ export class DeadlockSearch {
 
   #retryLater(error: unknown): void {
     this.#fault.failed(error)
-    const delayMs = Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** Math.min(this.#fault.count - 1, 6))
+    const delayMs = backOffMs(this.#fault.count, RETRY)
     const again = (): void => {
       this.#retry = null
       this.#begin()

@@ -8,6 +8,7 @@
  */
 import { RepeatedFault, report } from '../../runtime/diagnostics.ts'
 import { endsWithin } from '../../runtime/ends-within.ts'
+import { backOffMs } from '../../runtime/pause.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import type { Unsubscribe } from '../../store-port/store.ts'
 
@@ -41,8 +42,7 @@ export interface ChannelListenerOptions {
   connection(events: ChannelEvents): ListeningConnection
 }
 
-const RETRY_MS_MIN = 50
-const RETRY_MS_MAX = 5_000
+const RETRY = { firstMs: 50, maxMs: 5_000 } as const
 const PING_MS = 15_000
 /** Opening it for each of many leases, one after the other, would cost more than the leases. */
 const IDLE_MS_MAX = 10_000
@@ -177,7 +177,7 @@ export class ChannelListener {
     this.#timer?.cancel()
     if (this.#isIdle) return
     const { runtime } = this.#options
-    const spanMs = Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** (this.#fault.count - 1))
+    const spanMs = backOffMs(this.#fault.count, RETRY)
     this.#after(spanMs * (0.5 + runtime.random() / 2), () => {
       this.#callAll()
       void this.#connect()
