@@ -10,7 +10,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { LeaseId } from '../core/lease.ts'
 import { CLAIM_WINDOW_MS_DEFAULT, UNDER_MAX } from '../core/limits.ts'
-import type { Runtime } from '../runtime/runtime.ts'
+import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 
 interface Enclosure {
@@ -55,6 +55,8 @@ export interface StandstillOptions {
 export class Standstill {
   readonly #options: StandstillOptions
   readonly #listeners = new Set<() => void>()
+  readonly #stillListeners = new Set<() => void>()
+  #timer: Timer | null = null
   #lastCallMs: number
 
   constructor(options: StandstillOptions) {
@@ -66,6 +68,7 @@ export class Standstill {
   called(): void {
     this.#lastCallMs = this.#options.runtime.monotonicMs()
     for (const listener of [...this.#listeners]) listener()
+    this.#watch()
   }
 
   /** Hears the next calls, until it is forgotten. */
@@ -74,9 +77,38 @@ export class Standstill {
     return () => void this.#listeners.delete(listener)
   }
 
+  /** Hears whenever the client comes to stand still, until it is forgotten. */
+  onStill(listener: () => void): () => void {
+    this.#stillListeners.add(listener)
+    this.#watch()
+    return () => {
+      this.#stillListeners.delete(listener)
+      if (this.#stillListeners.size > 0) return
+      this.#timer?.cancel()
+      this.#timer = null
+    }
+  }
+
   get isStill(): boolean {
+    return this.#stillInMs <= 0
+  }
+
+  get #stillInMs(): number {
     const { runtime, claimWindowMs } = this.#options
-    return runtime.monotonicMs() - this.#lastCallMs >= (claimWindowMs ?? CLAIM_WINDOW_MS_DEFAULT)
+    const movedMs = runtime.monotonicMs() - this.#lastCallMs
+    return (claimWindowMs ?? CLAIM_WINDOW_MS_DEFAULT) - movedMs
+  }
+
+  /** One timer however often the client moves. */
+  #watch(): void {
+    if (this.#timer !== null || this.#stillListeners.size === 0 || this.isStill) return
+    const look = (): void => {
+      this.#timer = null
+      if (!this.isStill) return this.#watch()
+      for (const listener of [...this.#stillListeners]) listener()
+    }
+    const { runtime } = this.#options
+    this.#timer = runtime.setTimer(Math.ceil(this.#stillInMs), look, { keepAlive: false })
   }
 
   /** What a plain wait is under now; nothing while the client moves. */
@@ -106,11 +138,19 @@ export class ImpliedUnder {
   /** Null: the store may or may not have heard what was said. */
   #said: readonly LeaseId[] | null = NONE
   #forget: (() => void) | null = null
+  readonly #forgetStill: () => void
 
-  /** `onOver` is called when the client has moved and the store does not know it yet. */
-  constructor(standstill: Standstill, onOver: () => void) {
+  /**
+   * `onOver` is called when the client has moved and the store does not know it yet, `onStill` when it has come to stand
+   * still.
+   */
+  constructor(
+    standstill: Standstill,
+    { onOver, onStill }: { readonly onOver: () => void; readonly onStill: () => void },
+  ) {
     this.#standstill = standstill
     this.#onOver = onOver
+    this.#forgetStill = standstill.onStill(onStill)
   }
 
   /** What has to be said with the next question, if anything has changed. */
@@ -119,7 +159,8 @@ export class ImpliedUnder {
     const implied = await this.#standstill.impliedLeases()
     if (implied.join() === this.#said?.join()) return NO_NEWS
     this.#said = implied
-    this.end()
+    this.#forget?.()
+    this.#forget = null
     if (implied.length > 0) this.#forget = this.#standstill.onCall(this.#onOver)
     return { implied }
   }
@@ -131,7 +172,7 @@ export class ImpliedUnder {
 
   end(): void {
     this.#forget?.()
-    this.#forget = null
+    this.#forgetStill()
   }
 }
 

@@ -228,8 +228,8 @@ export class Wait {
     return null
   }
 
-  /** Its client has moved, which the store must hear soon: what the ticket was taken to be under may end after all. */
-  #sayMoved(): void {
+  /** Its client has moved, or come to stand still, and with it what the ticket is taken to be under. */
+  #speakNow(): void {
     if (this.#signal === 'none') this.#signal = 'moved'
     this.#wakeSleeper?.()
   }
@@ -253,6 +253,7 @@ export class Wait {
     this.#firstSent ??= sent
     const call = this.#takeCarriedClaim() ?? this.#send(question)
     this.#underWay = call
+    const hanging = question === 'claim' ? this.#leaveFirstIfHanging() : null
     try {
       const answer = await this.#unlessInterrupted(call)
       this.#throwIfInterrupted()
@@ -275,7 +276,20 @@ export class Wait {
       return { kind: 'failed', error }
     } finally {
       this.#underWay = null
+      hanging?.cancel()
+      if (this.#leaveOwnQueue === null && this.#orderUs !== null) this.#joinOwnQueue(this.#orderUs)
     }
+  }
+
+  /** A wait among the first that has no answer cannot speak for the others: the next of its client does, in time for all. */
+  #leaveFirstIfHanging(): Timer | null {
+    const { own, runtime } = this.#context
+    if (own === null || this.#ownPlace === null || this.#isBehindOwn) return null
+    const leave = (): void => {
+      this.#leaveOwnQueue?.()
+      this.#leaveOwnQueue = null
+    }
+    return runtime.setTimer(own.keepAliveMs / 2, leave, { keepAlive: false })
   }
 
   #send(question: Question): Promise<WaitAnswer> {
@@ -306,7 +320,11 @@ export class Wait {
     if (!this.#hasQueued) {
       this.#hasQueued = true
       if (this.#request.isPlain) {
-        this.#implied = new ImpliedUnder(this.#context.standstill, () => this.#sayMoved())
+        this.#implied = new ImpliedUnder(this.#context.standstill, {
+          onOver: () => this.#speakNow(),
+          // The first waits say it with their next keep-alive, within a third of a claim window.
+          onStill: () => this.#isBehindOwn && this.#speakNow(),
+        })
       }
       this.#waitMs ??= queued.waitMs
       this.#arm(this.#leftMs)

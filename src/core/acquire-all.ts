@@ -7,7 +7,15 @@
  * What was transferred to the requester counts as free for it: it is taken over together with the rest, and until then
  * it stays what it is.
  */
-import { askToFinish, endedBefore, queuedOutcome, ticketOf, waitMsOf, grant } from './acquire.ts'
+import {
+  askToFinish,
+  endedBefore,
+  grant,
+  queuedOutcome,
+  retryAfterMsOf,
+  ticketOf,
+  waitMsOf,
+} from './acquire.ts'
 import { adopt, adoptable, adoptedBefore, otherTransfer, type Asker } from './adopt.ts'
 import type { Acquire, AcquireAll } from './command.ts'
 import { arrivalUs, blockersOf, ownBlockersOf, sharedAlready, type Blocker } from './conflict.ts'
@@ -303,8 +311,7 @@ function refuse(
   const { blockers } = why
   const resource = tickets.map((ticket) => ticket.resource).join(', ')
   for (const ticket of tickets) noteDenied(draft, ticket, blockers)
-  const retryAfterMs = Math.max(1, ...blockers.map((blocker) => blocker.remainingMs))
-  return draft.answer({ ...why, kind: 'held', resource, retryAfterMs })
+  return draft.answer({ ...why, kind: 'held', resource, retryAfterMs: retryAfterMsOf(blockers) })
 }
 
 export function queuedAll(

@@ -38,7 +38,7 @@ import {
   type Revoking,
 } from './lease.ts'
 import { keepAliveMsOf, stayInQueue } from './keep-alive.ts'
-import { TICKETS_PER_REALM_MAX } from './limits.ts'
+import { CLAIM_WINDOW_MS_DEFAULT, TICKETS_PER_REALM_MAX } from './limits.ts'
 import {
   endedOutcome,
   type AcquireOutcome,
@@ -238,8 +238,15 @@ function heldBy(
   blockers: readonly Blocker[],
   notWaiting: Held['notWaiting'],
 ): Held {
-  const retryAfterMs = Math.max(1, ...blockers.map((blocker) => blocker.remainingMs))
-  return { kind: 'held', resource, blockers, retryAfterMs, notWaiting }
+  return { kind: 'held', resource, blockers, retryAfterMs: retryAfterMsOf(blockers), notWaiting }
+}
+
+/** A waiter whose ticket lives for long may be served, or go, long before that. */
+export function retryAfterMsOf(blockers: readonly Blocker[]): number {
+  const inMs = blockers.map(({ kind, remainingMs }) => {
+    return kind === 'ticket' ? Math.min(remainingMs, CLAIM_WINDOW_MS_DEFAULT) : remainingMs
+  })
+  return Math.max(1, ...inMs)
 }
 
 function refuse(draft: Draft, request: Ticket, held: Held): Decision<AcquireOutcome> {

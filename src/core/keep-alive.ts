@@ -3,8 +3,8 @@
  * and after a whole window without one its ticket is dropped. Of thousands of tickets of one client in a queue only the
  * first need that: the rest stand behind them (`behindOwn`), cannot be next, and are heard of much less often.
  *
- * Promises: a process that is dead delays a queue by two windows at most, and one task's fault costs no other task of a
- * live process its place. `settle.ts` keeps both.
+ * Promises: processes that are dead delay a queue that is looked at by two windows at most, and one task's fault costs no
+ * other task of a live process its place. `settle.ts` keeps both.
  */
 import type { ClaimOffer } from './command.ts'
 import { eventCommon, type Draft } from './draft.ts'

@@ -54,7 +54,7 @@ export const COMMIT_SLACK_MS_MAX = 60_000
 /** Events of a ledger that a store is rebuilt from in one commit. A server takes about a second for so many. */
 export const RESTORE_STEP_EVENTS = 5_000
 
-/** A ticket or an offer lives this long unless its waiter is heard of again. */
+/** An offer, or a ticket for which no other speaks, lives this long unless its waiter is heard of again. */
 export const CLAIM_WINDOW_MS_DEFAULT = 5_000
 export const CLAIM_WINDOW_MS_MIN = 50
 export const CLAIM_WINDOW_MS_MAX = 60_000

@@ -158,11 +158,7 @@ function settleTicket(draft: Draft, ticket: Ticket): boolean {
  * of for a whole window, the process is dead and they are dropped; until then the first of them has to be heard of.
  */
 function settleBehind(draft: Draft, silent: readonly Ticket[]): void {
-  const queues = new Map(silent.map((ticket) => [`${ticket.session} ${ticket.resource}`, ticket]))
-  for (const { session, resource } of queues.values()) {
-    const own = pendingTickets(draft).filter((ticket) => {
-      return ticket.session === session && ticket.resource === resource
-    })
+  for (const own of judgedQueues(draft, silent)) {
     const [first] = own
     if (first === undefined || own.some(({ behindOwn }) => behindOwn !== true)) continue
     const deadline = own.map(keptAloneUntil).reduce((a, b) => (a.us < b.us ? b : a))
@@ -173,6 +169,31 @@ function settleBehind(draft: Draft, silent: readonly Ticket[]): void {
       draft.record({ type: 'lease.waiting', ...eventCommon(first, draft.now, facts), deadline })
     }
   }
+}
+
+/**
+ * What is left of each session in a queue that a silent ticket stood in. Where an offer lapsed, the queue has stood still for
+ * a window, in which the first of every session that is alive has said so; those of a host that died would otherwise be
+ * found dead one session after the other.
+ */
+function judgedQueues(draft: Draft, silent: readonly Ticket[]): Iterable<readonly Ticket[]> {
+  const sessions = new Set(silent.map(({ session, resource }) => `${session} ${resource}`))
+  const stoodMs = new Map<Resource, number>()
+  for (const { resource, offer, claimWindowMs } of silent) {
+    if (offer !== null) {
+      stoodMs.set(resource, Math.max(claimWindowMs, stoodMs.get(resource) ?? 0))
+    }
+  }
+  const queues = new Map<string, Ticket[]>()
+  for (const ticket of pendingTickets(draft)) {
+    const key = `${ticket.session} ${ticket.resource}`
+    const hadTime = ticket.claimWindowMs <= (stoodMs.get(ticket.resource) ?? 0)
+    if (!hadTime && !sessions.has(key)) continue
+    const own = queues.get(key)
+    if (own === undefined) queues.set(key, [ticket])
+    else own.push(ticket)
+  }
+  return queues.values()
 }
 
 export function fail(

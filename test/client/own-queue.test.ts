@@ -1,6 +1,8 @@
 /** Many waits of one client for one resource: the first of them are kept alive for all. */
 import { describe, expect, it } from 'vitest'
+import type { Lease } from '../../src/client/contract.ts'
 import type { AcquireOptions } from '../../src/client/options.ts'
+import { LeaseError } from '../../src/core/errors.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { follow, hang, newClient, newWorld, type ClientOptions } from './harness.ts'
 
@@ -10,21 +12,29 @@ const WINDOW_MS = 5_000
 const SHORT_MS = 1_666
 
 /** Bob waits five times for what Alice holds. */
-async function newCrowd(options: ClientOptions = {}, asked: AcquireOptions = {}) {
+async function newCrowd(
+  options: ClientOptions = {},
+  asked: AcquireOptions = {},
+  pausesMs: readonly number[] = [],
+) {
   const world = newWorld(new FakeRuntime())
   const advance = (ms: number) => world.runtime.advance(ms)
   const alice = newClient(world, 'alice')
   const bob = newClient(world, 'bob', options)
   const held = await alice.tenure.acquire(RESOURCE)
-  const waits = [1, 2, 3, 4, 5].map((n) => {
+  const waits: {
+    readonly id: string
+    readonly lease: ReturnType<typeof follow<Lease>>
+    readonly end: AbortController
+  }[] = []
+  for (const n of [1, 2, 3, 4, 5]) {
     const end = new AbortController()
     const id = `00000000-0000-4000-8000-00000000000${n}`
     const { signal } = end
-    const lease = follow(
-      bob.tenure.acquire(RESOURCE, { leaseId: id, waitMs: 3_600_000, signal, ...asked }),
-    )
-    return { id, lease, end }
-  })
+    const wanted = { leaseId: id, waitMs: 3_600_000, signal, ...asked }
+    waits.push({ id, lease: follow(bob.tenure.acquire(RESOURCE, wanted)), end })
+    await advance(pausesMs[n - 1] ?? 0)
+  }
   await advance(100)
   /** How often each is heard of in a minute from now. */
   const heardInAMinute = async (): Promise<readonly number[]> => {
@@ -105,6 +115,57 @@ describe('of the waits of one client for one resource', () => {
     })
     await advance(12_000)
     expect(await queue()).toEqual(waits.slice(1).map(({ id }) => id))
+  })
+
+  it.each([3_400, 4_000, 5_000])(
+    'only the first two lose theirs when one call with the keep-alives of both hangs for %d ms',
+    async (hangMs) => {
+      const { world, bob, waits, advance, queue } = await newCrowd({}, {}, [50, 1_950, 300, 300])
+      const { runtime } = world
+      await advance(9_000)
+      let hungAtMs: number | null = null
+      bob.faults.when('claim', (send, [request]) => {
+        const nowMs = runtime.monotonicMs()
+        if (idOf(request) === waits[0]?.id) hungAtMs ??= nowMs
+        if (hungAtMs !== nowMs) return send()
+        return new Promise((_, reject) => {
+          const lost = (): void => reject(new LeaseError('STORE_OUTCOME_UNKNOWN', 'lost'))
+          runtime.setTimer(hangMs, lost, { keepAlive: true })
+        })
+      })
+      await advance(40_000)
+      const order = [2, 3, 4, 0, 1].map((index) => waits[index]?.id)
+      expect(await queue()).toEqual(order)
+    },
+  )
+
+  it('the one that closes a cycle by standing still says so within a claim window, however far back', async () => {
+    const world = newWorld(new FakeRuntime())
+    const alice = newClient(world, 'alice')
+    const bob = newClient(world, 'bob')
+    await alice.tenure.acquire('work:A')
+    await bob.tenure.acquire('work:B')
+    for (const _ of [1, 2]) follow(bob.tenure.acquire('work:A', { waitMs: 600_000, under: [] }))
+    await world.runtime.advance(1)
+    const ends = [
+      follow(alice.tenure.acquire('work:B', { waitMs: 600_000 })),
+      follow(bob.tenure.acquire('work:A', { waitMs: 600_000 })),
+    ]
+    await world.runtime.advance(2 * WINDOW_MS)
+    const refused = ends.filter((end) => !end.isPending())
+    expect(refused.map((end) => end.error())).toMatchObject([{ code: 'DEADLOCK' }])
+  })
+
+  it('all count with one claim window for when to ask again', async () => {
+    const { world } = await newCrowd()
+    const attempt = await newClient(world, 'carol').tenure.tryAcquire(RESOURCE, { ttlMs: 1_000 })
+    expect(attempt).toMatchObject({
+      kind: 'held',
+      blockers: [{ kind: 'lease' }, {}, {}, {}, {}, {}],
+    })
+    const tickets = attempt.kind === 'held' ? attempt.blockers.slice(1) : []
+    expect(Math.max(...tickets.map(({ remainingMs }) => remainingMs))).toBeGreaterThan(50_000)
+    expect(attempt.kind === 'held' && attempt.retryAfterMs).toBeLessThanOrEqual(30_000)
   })
 
   it('none is behind others where the session has a name, under which others may wait as well', async () => {

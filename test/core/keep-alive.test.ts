@@ -4,6 +4,7 @@ import { commitOf } from '../../src/core/commit.ts'
 import { decide } from '../../src/core/decide.ts'
 import { BEHIND_OWN_WINDOWS } from '../../src/core/keep-alive.ts'
 import type { Entry, Ticket } from '../../src/core/lease.ts'
+import { parseResource } from '../../src/core/resource.ts'
 import { ticketAhead } from '../../src/core/ticket-ahead.ts'
 import { fc } from '../fast-check.ts'
 import {
@@ -222,5 +223,49 @@ describe('a process that lives', () => {
         },
       ),
     )
+  })
+})
+
+describe('where an offer has lapsed', () => {
+  const offered = (change: Partial<Ticket> = {}) => {
+    const offer = { fence: 2, deadline: tickAt(WINDOW_MS) }
+    return ticket({ id: id(10), session: 'dead', offer, deadline: tickAt(0), ...change })
+  }
+  const behind = (session: string, index: number, change: Partial<Ticket> = {}) => {
+    const facts = { id: id(20 + index), session, orderUs: index, behindOwn: true } as const
+    return heardAt(0, { ...facts, ...change })
+  }
+  const leftOf = (queue: readonly Entry[]) => {
+    const { entries } = decide(view(queue), settle(), nowAt(WINDOW_MS + 1))
+    return [...entries.values()].filter(({ state }) => state === 'pending').map((one) => one.id)
+  }
+
+  it('the tickets of all sessions that died with it are dropped at once', () => {
+    const sessions = Array.from({ length: 12 }, (_, index) => `session-${index}`)
+    const queue = sessions.flatMap((session, index) => [
+      behind(session, 2 * index + 1),
+      behind(session, 2 * index + 2),
+    ])
+    expect(leftOf([offered(), ...queue])).toEqual([])
+  })
+
+  it('those of a session whose first speaks for them stand', () => {
+    const first = ticket({ id: id(20), session: 'alive', orderUs: 1, deadline: tickAt(9_000) })
+    expect(leftOf([offered(), first, behind('alive', 2)])).toEqual([id(20), id(22)])
+  })
+
+  it('those of a session with a longer window stand: its first may not have spoken yet', () => {
+    const slow = { claimWindowMs: 10_000, deadline: tickAt(60_000) }
+    expect(leftOf([offered(), behind('slow', 1, slow)])).toEqual([id(21)])
+  })
+
+  it('on another resource, nothing of another session is touched', () => {
+    const other = behind('far', 1, { resource: parseResource('work:W-2') })
+    expect(leftOf([offered(), other])).toEqual([id(21)])
+  })
+
+  it('those of others stand where a ticket was only silent, and the queue may have moved', () => {
+    const silent = ticket({ id: id(10), session: 'dead', deadline: tickAt(WINDOW_MS) })
+    expect(leftOf([holding, silent, behind('alive', 1)])).toEqual([holding.id, id(21)].slice(1))
   })
 })

@@ -20,7 +20,7 @@ const SEEDS_MAX = 60
  * changed since, the search goes through all of them, and only takes longer.
  */
 const LIKELY: Readonly<Record<string, number>> = {
-  'a dead waiter at the head blocks all others': 10,
+  'a dead waiter at the head blocks all others': 86,
   'a derived lease is renewed past its parent': 4,
   'a downgrade forgets the slots': 6,
   'a fence is not moved past what was given meanwhile': 100,
@@ -36,7 +36,7 @@ const LIKELY: Readonly<Record<string, number>> = {
   'a renewal is committed however late': 10,
   'a repeated request counts twice': 8,
   'a timeout leaves a grant behind': 22,
-  'a withdrawal that the store did not hear is not sent again': 12,
+  'a withdrawal that the store did not hear is not sent again': 105,
   'an expired lease blocks until somebody sweeps it': 5,
   'an id that is known is granted again': 9,
   'each file of a tree counts its own fences': 4,
