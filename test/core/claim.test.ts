@@ -72,6 +72,7 @@ describe('taking up an offer that one was told of', () => {
     ['it has none', [ticket()]],
     ['its window is over', [ticket({ offer: { fence: 2000, deadline: tickAt(1) } })]],
     ['it is that of another session', [{ ...offered, session: 'another' }]],
+    ['it is that of another holder', [{ ...offered, holder: 'eve' }]],
     ['it is shared, and others may have come beside it', [{ ...offered, mode: 'shared' as const }]],
     ['the ticket has failed', [{ ...offered, state: 'failed' as const }]],
     ['it became a lease before', [granted]],
@@ -165,6 +166,15 @@ describe('a repeated claim', () => {
 describe('a claim is refused', () => {
   it('when another session makes it', () => {
     const decision = decide(view([offered]), claim({ session: 'session-of-eve' }), nowAt(1))
+    expect(decision.outcome).toEqual({ kind: 'not_holder', leaseId: id(2), holder: 'bob' })
+    expect(decision.events).toEqual([])
+  })
+
+  it.each([
+    ['holder', { holder: 'eve', session: 'session-of-bob' }],
+    ['session', { holder: 'bob', session: 'another' }],
+  ])('when its %s alone is another', (_, asker) => {
+    const decision = decide(view([offered]), claim(asker), nowAt(1))
     expect(decision.outcome).toEqual({ kind: 'not_holder', leaseId: id(2), holder: 'bob' })
     expect(decision.events).toEqual([])
   })

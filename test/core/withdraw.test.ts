@@ -64,4 +64,15 @@ describe('a waiter that gives up', () => {
     expect(decision.outcome).toEqual({ kind: 'not_holder', leaseId: id(2), holder: 'bob' })
     expect(decision.events).toEqual([])
   })
+
+  it.each([
+    ['holder', { holder: 'eve', session: 'session-of-bob' }],
+    ['session', { holder: 'bob', session: 'another' }],
+  ])('changes nothing when its %s alone is another', (_, asker) => {
+    for (const entry of [ticket(), granted]) {
+      const decision = decide(view([entry]), withdraw(asker), nowAt(1))
+      expect(decision.outcome).toEqual({ kind: 'not_holder', leaseId: id(2), holder: 'bob' })
+      expect(decision.events).toEqual([])
+    }
+  })
 })

@@ -456,6 +456,37 @@ describe('a wait that nobody says to be under anything', () => {
 })
 
 describe('a search', () => {
+  it('rests after each page for four times as long as the page took, so that renewals go first', async () => {
+    const runtime = new FakeRuntime()
+    let pageMs = 0
+    const pages: { readonly fromMs: number; readonly toMs: number }[] = []
+    const store = new (class extends MemoryStore {
+      override async find(query: EntryQuery): Promise<Found> {
+        const fromMs = runtime.monotonicMs()
+        // As a page does that keeps the event loop busy: no timer runs meanwhile.
+        runtime.stall(pageMs)
+        if (pageMs > 0) pages.push({ fromMs, toMs: runtime.monotonicMs() })
+        return super.find(query)
+      }
+    })({ ticks: new ManualTicks() })
+    const api = new LeaseService({ store, runtime })
+    const ask = (holder: string, resource: string, waitMs: number, under: string[]) =>
+      api.acquire({
+        ...{ id: crypto.randomUUID(), resource: parseResource(resource), holder, under },
+        ...{ session: holder, waitMs, claimWindowMs: 60_000, ttlMs: 60_000 },
+      })
+    const held = await Promise.all([ask('ann', 'work:a', 0, []), ask('bob', 'work:b', 0, [])])
+    const [a = ''] = held.map((one) => (one.kind === 'granted' ? one.lease.id : ''))
+    pageMs = 20
+    await ask('ann', 'work:b', 60_000, [a])
+    for (let tenths = 0; tenths < 30; tenths += 1) await runtime.advance(100)
+    await api.close()
+    expect(pages.length).toBeGreaterThanOrEqual(3)
+    for (const [index, { fromMs }] of pages.slice(1).entries()) {
+      expect(fromMs - (pages[index]?.toMs ?? 0)).toBeGreaterThanOrEqual(4 * 20)
+    }
+  })
+
   it('around one of many that wait for the same reads each place and each holder once', async () => {
     await world.hold('ann', 'work:door')
     for (let index = 0; index < 50; index += 1) {
@@ -476,5 +507,20 @@ describe('a search', () => {
     const waits = Array.from({ length: 50 }, (_, index) => world.wait(name(index), 'work:door'))
     expect(new Set((await Promise.all(waits)).map(({ kind }) => kind))).toEqual(new Set(['queued']))
     expect(world.finds - before).toBeLessThan(50 * 2 + 20)
+  })
+
+  it('of more pages than one stretch is reported, and goes on until it has found the cycle', async () => {
+    const faults: Fault[] = []
+    const stop = onFault((fault) => faults.push(fault))
+    await world.hold('eve', 'work:e')
+    const readers = Array.from({ length: 150 }, (_, index) => name(index))
+    for (const reader of readers) await world.hold(reader, 'work:door', { mode: 'shared' })
+    expect((await world.wait(name(149), 'work:e')).kind).toBe('queued')
+    const before = world.finds
+    expect((await world.wait('eve', 'work:door')).kind).toBe('deadlock')
+    expect(world.finds - before).toBeGreaterThan(256)
+    stop()
+    expect(faults.map(({ source }) => source)).toContain('service/deadlock-search')
+    expect(String(faults[0]?.error)).toContain('has read 256 pages and goes on')
   })
 })

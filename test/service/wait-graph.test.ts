@@ -1,4 +1,4 @@
-/** What a search for cycles says of what it read, where two readings of one request differ. */
+/** What a search for cycles says of what it read, where two readings of one request differ, and what it leaves out. */
 import { expect, it } from 'vitest'
 import { isLive, type Entry } from '../../src/core/lease.ts'
 import { LIST_LIMIT_MAX } from '../../src/core/limits.ts'
@@ -47,4 +47,27 @@ it('a cycle is called implied although the request it was begun from was read be
     { holder: 'ann', resource: 'work:Y', implied: true },
     { holder: 'bob', resource: 'work:X' },
   ])
+})
+
+it('a queue of n tickets is not n² edges: the last of many waits for no more entries than the third', async () => {
+  const store = new MemoryStore({ ticks: new ManualTicks() })
+  const api = new LeaseService({ store, runtime: systemRuntime })
+  const resource = parseResource('work:door')
+  const shared = new Set([3, 100])
+  for (let n = 1; n <= 101; n += 1) {
+    const own = { id: idOf(n), holder: `h-${n}`, session: `h-${n}` }
+    const mode = shared.has(n) ? 'shared' : 'exclusive'
+    await api.acquire({ ...own, resource, mode, ttlMs: 60_000, waitMs: 60_000 })
+  }
+  const { entries, now } = await store.find({ limit: LIST_LIMIT_MAX })
+  await api.close()
+  const live = entries.filter(isLive)
+  const place = new WaitPlace(live, now)
+  const countOf = (n: number): number | undefined => {
+    const waiter = live.find(({ id }) => id === idOf(n))
+    return waiter?.kind === 'ticket' ? place.blockersOf(waiter).alone.length : undefined
+  }
+  // The lease alone; and for one that shares also the last before it that would be alone.
+  expect([2, 4, 101].map(countOf)).toEqual([1, 1, 1])
+  expect([...shared].map(countOf)).toEqual([2, 2])
 })

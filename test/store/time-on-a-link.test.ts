@@ -166,6 +166,19 @@ describe('a lease on a server', () => {
     },
   )
 
+  it('does not outlive its TTL for longer because its first try came too late by chance', async () => {
+    const link = new Link(() => QUICK)
+    await link.open()
+    await link.acquireMany(30)
+    link.wayOf = () => {
+      link.wayOf = () => QUICK
+      return { ...QUICK, thereMs: STALL_MS }
+    }
+    const { excessMs, calls } = await link.acquire()
+    expect(calls).toBe(2)
+    expect(excessMs).toBeLessThanOrEqual(200)
+  })
+
   it('does not outlive its TTL for longer because its process was silent for long', async () => {
     const link = new Link(() => QUICK)
     await link.open()
