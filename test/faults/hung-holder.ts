@@ -17,11 +17,14 @@ export async function courseOf(lease: Lease): Promise<Course> {
   const told: string[] = []
   let deadlineMs = Number.NaN
   let timer: Promise<number> = Promise.resolve(Number.NaN)
-  const onRenewed = ({ remainingMs }: { readonly remainingMs: number }): void => {
-    deadlineMs = performance.now() + remainingMs
+  const onRenewed = (): void => {
+    // Before what remains is read, so that a pause between the two cannot make the end look later than it is.
+    const nowMs = performance.now()
+    const { remainingMs } = lease
+    deadlineMs = nowMs + remainingMs
     timer = sleep(remainingMs).then(() => performance.now())
   }
-  onRenewed(lease)
+  onRenewed()
   lease.on('renewed', onRenewed)
   lease.on('uncertain', () => told.push('uncertain'))
   await new Promise((resolve) => lease.on('lost', resolve))
