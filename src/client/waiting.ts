@@ -54,9 +54,14 @@ export interface WaitContext {
 }
 
 export interface OwnWaits {
-  readonly queues: WaiterQueues<QueuedWaiter>
+  readonly queues: WaiterQueues<OwnWaiter>
   /** How often those must be heard of that are not behind others of their client. */
   readonly keepAliveMs: number
+}
+
+interface OwnWaiter extends QueuedWaiter {
+  /** One of the first has lost its ticket, and so may this one have. */
+  readonly askWithin: (ms: number) => void
 }
 
 /** A lease as it was granted. */
@@ -92,6 +97,8 @@ const EARLY_MS_MAX = 0.001
 /** Behind all tickets that are filed, in the order in which they were asked for. */
 const UNFILED_US = 2 ** 52
 const BEHIND_OWN = { behindOwn: true } as const
+/** So many waits of a client ask again in each of its keep-alives when all may have lost their tickets: no storm. */
+const ASKED_AGAIN = 64
 
 /** What was heard since the last question: nothing, that the client moved, something unspecific, or the ticket's own name. */
 type Signal = 'none' | 'moved' | 'hint' | 'wake'
@@ -118,7 +125,7 @@ export class Wait {
   #orderUs: number | null = null
   #leaveHandOff: Unsubscribe | null = null
   /** Among the waits of its client for the same resource. */
-  #ownPlace: QueuedWaiter | null = null
+  #ownPlace: OwnWaiter | null = null
   #leaveOwnQueue: Unsubscribe | null = null
   /** A claim that goes along with a release. */
   #carriedClaim: { readonly call: Promise<WaitAnswer>; readonly sent: Moment } | null = null
@@ -158,6 +165,7 @@ export class Wait {
         const report = await this.#ask(question, sent)
         const step = nextStep(this.#progress(question), report)
         if (step.kind === 'ask') {
+          if (report.kind === 'answered') this.#tellDropped()
           question = step.question
           afterMs = step.afterMs
           this.#isLook = true
@@ -357,7 +365,8 @@ export class Wait {
     const place = own === null || this.#request.waitMs === 0 ? null : this.#request.placeAt(orderUs)
     if (own === null || place === null) return
     this.#leaveOwnQueue?.()
-    this.#ownPlace = { ...place, onFirst: () => this.#speakSoon() }
+    const askWithin = (ms: number): void => void this.#askWithin(ms)
+    this.#ownPlace = { ...place, onFirst: () => this.#speakSoon(), askWithin }
     this.#leaveOwnQueue = own.queues.add(this.#ownPlace)
   }
 
@@ -368,12 +377,28 @@ export class Wait {
   /** Tickets of its client that were before it are gone: it is kept alive as often as these were, and may be next. */
   #speakSoon(): void {
     const { runtime, own } = this.#context
-    const dueMs = runtime.monotonicMs() + (own?.keepAliveMs ?? Infinity)
-    this.#lookAtMs = Math.min(this.#lookAtMs, dueMs)
-    if (dueMs >= this.#dueMs) return
+    const withinMs = own?.keepAliveMs ?? Infinity
+    this.#lookAtMs = Math.min(this.#lookAtMs, runtime.monotonicMs() + withinMs)
+    if (this.#askWithin(withinMs)) this.#isLook = true
+  }
+
+  /** The store was away, say, for longer than a claim window: those behind would hear of it much later, and lose their turn. */
+  #tellDropped(): void {
+    const { own } = this.#context
+    if (own === null || this.#ownPlace === null || this.#isBehindOwn) return
+    const next = own.queues.first(this.#ownPlace.resource, ASKED_AGAIN)
+    for (const [index, waiter] of next.entries()) {
+      waiter.askWithin(((index + 1) / ASKED_AGAIN) * own.keepAliveMs)
+    }
+  }
+
+  /** Returns whether it would have asked later. */
+  #askWithin(ms: number): boolean {
+    const dueMs = this.#context.runtime.monotonicMs() + ms
+    if (dueMs >= this.#dueMs) return false
     this.#dueMs = dueMs
-    this.#isLook = true
     if (this.#signal === 'none') this.#wakeSleeper?.()
+    return true
   }
 
   #conclude(

@@ -26,14 +26,13 @@ export class WaiterQueues<Waiter extends QueuedWaiter> {
   add(waiter: Waiter): Unsubscribe {
     const { resource } = waiter
     const queue = this.#queues.get(resource) ?? []
-    const behind = queue.findLastIndex((other) => compareTickets(other, waiter) < 0)
-    queue.splice(behind + 1, 0, waiter)
+    queue.splice(placeIn(queue, waiter), 0, waiter)
     this.#queues.set(resource, queue)
     return () => this.#remove(waiter)
   }
 
-  first(resource: Resource): readonly Waiter[] {
-    return this.#queues.get(resource)?.slice(0, this.#firstCount) ?? []
+  first(resource: Resource, count: number = this.#firstCount): readonly Waiter[] {
+    return this.#queues.get(resource)?.slice(0, count) ?? []
   }
 
   /** Whether all the first places are others'; also of one that has none yet. */
@@ -49,4 +48,17 @@ export class WaiterQueues<Waiter extends QueuedWaiter> {
     if (queue.length === 0) this.#queues.delete(waiter.resource)
     else if (place >= 0 && place < this.#firstCount) queue[this.#firstCount - 1]?.onFirst()
   }
+}
+
+/** Behind all that come before it. Thousands may join at once, so it is not looked for one by one. */
+function placeIn(queue: readonly QueuedWaiter[], waiter: QueuedWaiter): number {
+  let from = 0
+  let to = queue.length
+  while (from < to) {
+    const middle = (from + to) >>> 1
+    const other = queue[middle]
+    if (other !== undefined && compareTickets(other, waiter) < 0) from = middle + 1
+    else to = middle
+  }
+  return from
 }

@@ -177,4 +177,35 @@ describe('of the waits of one client for one resource', () => {
     const { heardInAMinute } = await newCrowd({}, { mode: 'shared' })
     expect(await heardInAMinute()).toEqual([36, 36, 36, 36, 36])
   })
+
+  it('all are filed again soon after the first were silent for so long that all were dropped', async () => {
+    const { world, bob, advance, queue } = await newCrowd()
+    for (let more = 0; more < 35; more += 1)
+      follow(bob.tenure.acquire(RESOURCE, { waitMs: 3_600_000 }))
+    await advance(6_000)
+    bob.faults.when('claim', () => {
+      return Promise.reject(new LeaseError('STORE_UNAVAILABLE', 'away'))
+    })
+    await advance(8_000)
+    await world.service.cleanup()
+    expect(await queue()).toEqual([])
+    bob.faults.heal('claim')
+    await advance(2 * SHORT_MS)
+    expect(await queue()).toHaveLength(40)
+  })
+})
+
+describe('one that waits alone', () => {
+  it('is not held up for long by sixty before it that died, although no sweep tells of them', async () => {
+    const { world, bob, held, advance } = await newCrowd()
+    for (let more = 0; more < 55; more += 1)
+      follow(bob.tenure.acquire(RESOURCE, { waitMs: 3_600_000 }))
+    await advance(100)
+    const carol = follow(newClient(world, 'carol').tenure.acquire(RESOURCE, { waitMs: 3_600_000 }))
+    await advance(1_000)
+    for (const method of ['acquire', 'claim', 'withdraw'] as const) bob.faults.when(method, hang)
+    await held.release()
+    await advance(4 * WINDOW_MS + SHORT_MS)
+    expect(carol.value().resource).toBe(RESOURCE)
+  })
 })
