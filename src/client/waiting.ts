@@ -97,8 +97,10 @@ const EARLY_MS_MAX = 0.001
 /** Behind all tickets that are filed, in the order in which they were asked for. */
 const UNFILED_US = 2 ** 52
 const BEHIND_OWN = { behindOwn: true } as const
-/** So many waits of a client ask again in each of its keep-alives when all may have lost their tickets: no storm. */
+/** So many waits of one queue ask again in a keep-alive when all may have lost their tickets: no storm. */
 const ASKED_AGAIN = 64
+/** Each of these tells as many again when it has lost its own. */
+const TOLD_OF_LOSS = 32
 
 /** What was heard since the last question: nothing, that the client moved, something unspecific, or the ticket's own name. */
 type Signal = 'none' | 'moved' | 'hint' | 'wake'
@@ -386,7 +388,7 @@ export class Wait {
   #tellDropped(): void {
     const { own } = this.#context
     if (own === null || this.#ownPlace === null || this.#isBehindOwn) return
-    const next = own.queues.first(this.#ownPlace.resource, ASKED_AGAIN)
+    const next = own.queues.first(this.#ownPlace.resource, TOLD_OF_LOSS)
     for (const [index, waiter] of next.entries()) {
       waiter.askWithin(((index + 1) / ASKED_AGAIN) * own.keepAliveMs)
     }

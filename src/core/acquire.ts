@@ -258,7 +258,7 @@ function refuse(draft: Draft, request: Ticket, held: Held): Decision<AcquireOutc
 const STAGGER_MS = 50
 /** Further back than this no waiter need look soon, or a long queue would cost the square of its length. */
 const STAGGERED_MAX = 16
-/** So many places further back it looks one keep-alive later: a queue of 10,000 that is all alive is looked at 25 times a second. */
+/** So many places further back it looks one keep-alive later: 10,000 that are alive look 29 times a second. */
 const PLACES_A_KEEP_ALIVE = 4
 
 /** `known`: what blocks the ticket, where the caller has looked already. */
@@ -276,7 +276,8 @@ export function queuedOutcome(
     if (compareTickets(entry, ticket) < 0) position += 1
   }
   const keepAliveMs = keepAliveMsOf(ticket)
-  const laterMs = (Math.max(0, position - STAGGERED_MAX) / PLACES_A_KEEP_ALIVE) * keepAliveMs
+  const keepAlives = Math.ceil(Math.max(0, position - STAGGERED_MAX) / PLACES_A_KEEP_ALIVE)
+  const laterMs = keepAlives * keepAliveMs
   const staggerMs = Math.min(position, STAGGERED_MAX) * STAGGER_MS + laterMs
   const soonest = blockers
     .filter((blocker) => blocker.kind !== 'ticket')
