@@ -1,6 +1,6 @@
 /** What fails without a caller is reported with its source; what fails with one is thrown as what it is. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { onFault } from '../../src/runtime/diagnostics.ts'
+import { onOwnFault } from '../runtime/hear-faults.ts'
 import { failWith, follow, hang, newClient, newHolding, newStage, statesOf } from './harness.ts'
 
 const RESOURCE = 'work:W-1'
@@ -12,7 +12,7 @@ let stop = (): void => undefined
 
 beforeEach(() => {
   reported.length = 0
-  stop = onFault(({ source, error }) => reported.push([source, error]))
+  stop = onOwnFault(({ source, error }) => reported.push([source, error]))
 })
 
 afterEach(() => stop())

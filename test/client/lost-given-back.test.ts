@@ -1,6 +1,6 @@
 /** What a client has lost by its own clock, while the store still keeps it for the rest of its term. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { onFault } from '../../src/runtime/diagnostics.ts'
+import { onOwnFault } from '../runtime/hear-faults.ts'
 import {
   failWith,
   first,
@@ -22,7 +22,7 @@ let stop = (): void => undefined
 
 beforeEach(() => {
   reported.length = 0
-  stop = onFault(({ source }) => reported.push(source))
+  stop = onOwnFault(({ source }) => reported.push(source))
 })
 
 afterEach(() => stop())

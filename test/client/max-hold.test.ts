@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Lease } from '../../src/client/contract.ts'
 import type { LeaseError } from '../../src/core/errors.ts'
-import { onFault } from '../../src/runtime/diagnostics.ts'
+import { onOwnFault } from '../runtime/hear-faults.ts'
 import {
   failWith,
   newClient,
@@ -17,7 +17,7 @@ let stop = (): void => undefined
 
 beforeEach(() => {
   told.length = 0
-  stop = onFault(({ source, error }) => told.push(`${source}: ${(error as LeaseError).message}`))
+  stop = onOwnFault(({ source, error }) => told.push(`${source}: ${(error as LeaseError).message}`))
 })
 
 afterEach(() => stop())

@@ -1,6 +1,7 @@
 /** What is left of a lease or a ticket when its client is done with it, and the store is away at that moment. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { onFault, type Fault } from '../../src/runtime/diagnostics.ts'
+import type { Fault } from '../../src/runtime/diagnostics.ts'
+import { onOwnFault } from '../runtime/hear-faults.ts'
 import {
   failWith,
   follow,
@@ -20,7 +21,7 @@ let stop = (): void => undefined
 
 beforeEach(() => {
   reported.length = 0
-  stop = onFault((fault) => reported.push(fault))
+  stop = onOwnFault((fault) => reported.push(fault))
 })
 
 afterEach(() => stop())

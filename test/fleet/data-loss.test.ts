@@ -8,7 +8,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { parseResource } from '../../src/core/resource.ts'
 import { openLeaseManager, runFleet, type Fleet, type LeaseManager } from '../../src/fleet.ts'
 import type { OpenManagerOptions } from '../../src/fleet.ts'
-import { onFault } from '../../src/runtime/diagnostics.ts'
+import { onOwnFault } from '../runtime/hear-faults.ts'
 import { doublePolls, type PollInterval } from '../processes/fleet-check.ts'
 import { sessionIds } from '../processes/fleet-stage.ts'
 import { Proxy } from '../servers/proxy.ts'
@@ -224,7 +224,7 @@ it('what was its own an instance takes again at once, and what it is handed as w
 it('a loss is reported, and a fleet that begins on an empty server waits for nothing', async () => {
   await using server = await startRedis()
   const faults: string[] = []
-  onTestFinished(onFault(({ source, error }) => faults.push(`${source}: ${String(error)}`)))
+  onTestFinished(onOwnFault(({ source, error }) => faults.push(`${source}: ${String(error)}`)))
   const managers = await Promise.all([1, 2, 3].map(async () => openLeaseManager(server.url, SPANS)))
   await Promise.all(managers.map(async (manager) => manager.start()))
   onTestFinished(async () => void (await Promise.all(managers.map(async (each) => each.stop()))))

@@ -5,7 +5,8 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { LeaseError } from '../../src/core/errors.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { openLeaseManager } from '../../src/fleet.ts'
-import { onFault, type Fault } from '../../src/runtime/diagnostics.ts'
+import type { Fault } from '../../src/runtime/diagnostics.ts'
+import { onOwnFault } from '../runtime/hear-faults.ts'
 import { failWith } from '../client/harness.ts'
 import { startRedis } from '../servers/redis-server.ts'
 import { fleetWorld, REFRESH_MS, TTL_MS } from './harness.ts'
@@ -14,7 +15,7 @@ import { INTERVAL_MS, run, stop } from './running.ts'
 /** What is reported from now on. */
 function listen(): { readonly faults: readonly Fault[]; of(source: string): readonly Fault[] } {
   const faults: Fault[] = []
-  onTestFinished(onFault((fault) => void faults.push(fault)))
+  onTestFinished(onOwnFault((fault) => void faults.push(fault)))
   return { faults, of: (wanted) => faults.filter(({ source }) => source === wanted) }
 }
 

@@ -8,9 +8,10 @@ import { parseResource, type Extent } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import type { EntryQuery, Found } from '../../src/store-port/store.ts'
-import { onFault, type Fault } from '../../src/runtime/diagnostics.ts'
+import type { Fault } from '../../src/runtime/diagnostics.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { FakeRuntime, ManualTicks } from '../../src/testing/fake-runtime.ts'
+import { onOwnFault } from '../runtime/hear-faults.ts'
 import { compareHistories } from './compared-histories.ts'
 import { WaitingWorld } from './waiting-world.ts'
 
@@ -128,7 +129,7 @@ describe('a cycle', () => {
 
   it('is looked for again when the store was away during the search, and the failure is reported', async () => {
     const faults: Fault[] = []
-    const stop = onFault((fault) => faults.push(fault))
+    const stop = onOwnFault((fault) => faults.push(fault))
     await world.hold('ann', 'work:a')
     await world.hold('bob', 'work:b')
     await world.wait('ann', 'work:b')
@@ -511,7 +512,7 @@ describe('a search', () => {
 
   it('of more pages than one stretch is reported, and goes on until it has found the cycle', async () => {
     const faults: Fault[] = []
-    const stop = onFault((fault) => faults.push(fault))
+    const stop = onOwnFault((fault) => faults.push(fault))
     await world.hold('eve', 'work:e')
     const readers = Array.from({ length: 150 }, (_, index) => name(index))
     for (const reader of readers) await world.hold(reader, 'work:door', { mode: 'shared' })

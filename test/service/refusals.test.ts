@@ -2,11 +2,11 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { LeaseError } from '../../src/core/errors.ts'
 import { parseResource } from '../../src/core/resource.ts'
-import { onFault } from '../../src/runtime/diagnostics.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import type { HistoryFilter } from '../../src/service/lease-api.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
+import { onOwnFault } from '../runtime/hear-faults.ts'
 
 const WORK = parseResource('work:w')
 
@@ -99,7 +99,7 @@ describe('refusals', () => {
   it('that could not be counted are reported and tried again; those that may have been are not', async () => {
     const { runtime, store, acquire, told } = bench()
     const faults: string[] = []
-    stop = onFault(({ source }) => faults.push(source))
+    stop = onOwnFault(({ source }) => faults.push(source))
     await acquire('ann')
     store.failing = new LeaseError('STORE_UNAVAILABLE', 'away')
     expect(await acquire('bob')).toBe('held')
