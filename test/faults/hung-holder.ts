@@ -4,7 +4,7 @@ import type { Lease } from '../../src/index.ts'
 
 /** Times are of `performance.now`. */
 export interface Course {
-  /** What the handle told, in order. */
+  /** What the handle told after the last renewal, in order. */
   readonly told: readonly string[]
   readonly lostAtMs: number
   /** The end of the holder's view as it stood after the last renewal. */
@@ -18,6 +18,7 @@ export async function courseOf(lease: Lease): Promise<Course> {
   let deadlineMs = Number.NaN
   let timer: Promise<number> = Promise.resolve(Number.NaN)
   const onRenewed = (): void => {
+    told.length = 0
     // Before what remains is read, so that a pause between the two cannot make the end look later than it is.
     const nowMs = performance.now()
     const { remainingMs } = lease
