@@ -94,7 +94,8 @@ describe('docs/testing.md', () => {
   it('has tests that pass with Vitest', async () => {
     const cwd = project('vitest')
     const vitest = path.join(ROOT, 'node_modules/vitest/vitest.mjs')
-    const args = [vitest, 'run', '--root', cwd, '--reporter', 'json', '--maxWorkers', '1']
+    const how = ['--reporter', 'json', '--maxWorkers', '1', '--testTimeout', '120000']
+    const args = [vitest, 'run', '--root', cwd, ...how]
     const { stdout } = await run(process.execPath, args, { cwd, env })
     const report = { success: true, numPassedTests: blocks.length, numTotalTests: blocks.length }
     expect(JSON.parse(stdout)).toMatchObject(report)

@@ -135,7 +135,8 @@ describe('a running server', () => {
     const api = await openApi(server.url, { token })
     onTestFinished(() => api.close())
     const wanted = { id: randomUUID(), resource: 'work:1', holder: 'bob', session: 's', ...forged }
-    await api.acquire({ ...wanted, waitMs: 60_000 } as never)
+    // Nobody keeps its place alive while two commands are run.
+    await api.acquire({ ...wanted, waitMs: 60_000, claimWindowMs: 60_000 } as never)
     const shop = workshop()
     const env = { TENURE_STORE: server.url, TENURE_TOKEN: token }
     const told = await shop.tenure(['history', 'work:1'], { env })
