@@ -43,8 +43,17 @@ export interface Part {
   readonly steps: readonly Step[]
   /** What all steps together must have done. */
   readonly atLeast: Counts
+  /** How large a share of one count another must be, over all steps. */
+  readonly sharesAtLeast?: readonly Share[]
   /** How often all steps together must have met each of the points that a step tells of. */
   readonly pointsAtLeast?: number
+}
+
+export interface Share {
+  readonly count: string
+  readonly of: string
+  /** 1 is all. */
+  readonly least: number
 }
 
 export const STEP_MINUTES_MAX = 15

@@ -86,6 +86,15 @@ function rarePoints(part: Part, { steps }: PartResults): readonly string[] {
   return [`${which}, “${name}” ${figure(count)} times`]
 }
 
+/** Shares that are smaller than they must be. Of nothing there is none. */
+function smallShares({ sharesAtLeast = [] }: Part, totals: Counts): readonly string[] {
+  return sharesAtLeast.flatMap(({ count, of, least }) => {
+    const [part, whole] = [totals[count] ?? 0, totals[of] ?? 0]
+    if (part >= least * whole) return []
+    return [`${figure(part)} ${count} are fewer than ${least * 100} % of ${figure(whole)} ${of}`]
+  })
+}
+
 export type Verdict =
   | { readonly kind: 'not run' }
   | { readonly kind: 'failed'; readonly failures: number }
@@ -107,6 +116,7 @@ export function verdictOf(part: Part, results: PartResults): Verdict {
   })
   const missing = [
     ...few,
+    ...smallShares(part, totals),
     ...rarePoints(part, results),
     ...short,
     ...(unrun > 0 ? [`${unrun} steps not run`] : []),

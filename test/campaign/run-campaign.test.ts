@@ -71,6 +71,19 @@ describe('a part', () => {
     expect(JSON.stringify(verdictOf(more, results()))).toContain('1 steps not run')
   })
 
+  it('is below its minimum when one count is too small a share of another', async () => {
+    const share = { count: 'killed', of: 'mutants', least: 0.95 }
+    const part = (killed: number): Part => ({
+      ...partOf({ only: { ...WELL, counts: { grants: 100, mutants: 200, killed } } }),
+      sharesAtLeast: [share, { ...share, of: 'mutants of a folder that was not run' }],
+    })
+    await run(part(190))
+    expect(verdictOf(part(190), results())).toEqual({ kind: 'kept' })
+    await run(part(189))
+    const missing = ['189 killed are fewer than 95 % of 200 mutants']
+    expect(verdictOf(part(189), results())).toEqual({ kind: 'below its minimum', missing })
+  })
+
   it('has failed when any of its steps has', async () => {
     const part = partOf({ first: WELL, second: { ...WELL, failures: ['two holders'] } })
     await run(part)
