@@ -182,6 +182,12 @@ describe('a repeated acquire', () => {
     expect(decision.events).toEqual([])
   })
 
+  it('says how the lease of a session that has gone ended', () => {
+    const ended = lease({ ...mine, session: 'before', state: 'released' })
+    const { outcome } = decide(view([ended]), acquire(), nowAt(1))
+    expect(outcome).toEqual({ kind: 'terminal', leaseId: id(3), state: 'released' })
+  })
+
   it('never answers with a lease that is over', () => {
     const decision = decide(view([mine]), acquire(), nowAt(TTL_MS))
     expect(decision.outcome).toMatchObject({ kind: 'expired', terminatedAtMs: WALL_MS + TTL_MS })
@@ -189,6 +195,7 @@ describe('a repeated acquire', () => {
 
   it.each([
     ['another holder', { holder: 'eve' }],
+    ['another holder of a session with its name', { holder: 'eve', session: mine.session }],
     ['another resource', { resource: file('/elsewhere') }],
   ])('is refused when the id belongs to %s', (_, change) => {
     const decision = decide(view([mine]), acquire(change), nowAt(1))
@@ -202,6 +209,14 @@ describe('a repeated acquire', () => {
     const decision = decide(view([lease(), first, own]), acquire(WAITING), nowAt(1))
     expect(decision.outcome).toMatchObject({ kind: 'queued', position: 1, waitMs: 60_000 })
     expect(decision.events).toEqual([])
+  })
+
+  it('counts neither what came after its ticket nor what failed before it', () => {
+    const own = ticket({ id: id(3), holder: 'cyd', orderUs: 2_000 })
+    const failed = ticket({ state: 'failed', failure: 'denied', orderUs: 1 })
+    const later = ticket({ id: id(4), holder: 'dee', orderUs: 3_000 })
+    const { outcome } = decide(view([lease(), failed, own, later]), acquire(WAITING), nowAt(5))
+    expect(outcome).toMatchObject({ kind: 'queued', position: 0, orderUs: 2_000, waitedMs: 3 })
   })
 
   it('is decided anew after a refusal, which is the before of its grant', () => {
@@ -221,8 +236,15 @@ describe('a repeated acquire', () => {
     },
   )
 
-  it('is refused when its id was the request id of something else', () => {
-    const prior = { leaseId: id(8), type: 'lease.released' } as const
+  it('is decided anew after a failure, even where no history is kept', () => {
+    const prior = { leaseId: id(3), type: 'lease.failed' } as const
+    expect(decide(view([], { prior }), acquire(), nowAt(1)).outcome.kind).toBe('granted')
+  })
+
+  it.each([
+    { leaseId: id(8), type: 'lease.released' },
+    { leaseId: id(3), type: 'lease.renewed' },
+  ] as const)('is refused when its id was the request id of something else: %o', (prior) => {
     const { outcome } = decide(view([], { prior }), acquire(), nowAt(1))
     expect(outcome).toEqual({ kind: 'request_reused', leaseId: id(3) })
   })
@@ -299,7 +321,9 @@ describe('an acquire that waits', () => {
     const own = lease({ id: id(9), mode: 'shared', ...mine })
     const session = { holder: 'ada', session: 'session-of-ada', sequential: true }
     const command = acquire({ ...session, mode: 'shared', ...asked })
-    expect(decide(view([own]), command, nowAt(1)).outcome.kind).toBe(kind)
+    const { outcome } = decide(view([own]), command, nowAt(1))
+    expect(outcome.kind).toBe(kind)
+    if (outcome.kind === 'held') expect(outcome.notWaiting).toBe('own')
   })
 
   it('is refused at once when a lease that it is under blocks it, and that is its own', () => {
@@ -352,6 +376,55 @@ describe('an acquire that waits', () => {
   })
 })
 
+describe('an acquire that asks holders to finish', () => {
+  const breakable = lease({ breakable: true, mode: 'shared' })
+  const asking = acquire({ ...WAITING, breakGraceMs: 2_000 })
+
+  it('asks one that allows it, in its own name, and says who stands in the way', () => {
+    const decision = decide(view([breakable]), asking, nowAt(1))
+    expect(decision.events).toMatchObject([
+      { type: 'lease.queued' },
+      { type: 'lease.revoking', by: 'cyd', reason: 'cyd waits for it', deadline: tickAt(2_001) },
+    ])
+    const blockers = [{ leaseId: id(1), remainingMs: 9_999 }]
+    expect(decision.outcome).toMatchObject({ kind: 'queued', position: 0, blockers })
+  })
+
+  it('gives its reason', () => {
+    const { events } = decide(view([breakable]), { ...asking, reason: 'to deploy' }, nowAt(1))
+    expect(events.at(-1)).toMatchObject({ type: 'lease.revoking', reason: 'to deploy' })
+  })
+
+  const asked = { by: 'dee', reason: 'to deploy', deadline: tickAt(9_000) }
+  it.each<[string, Partial<Lease>, Partial<Acquire>]>([
+    ['without being told to', {}, { breakGraceMs: null }],
+    ['that do not allow it', { breakable: false }, {}],
+    ['that were asked before', { revoking: asked }, {}],
+  ])('asks none %s', (_, held, change) => {
+    const decision = decide(view([{ ...breakable, ...held }]), { ...asking, ...change }, nowAt(1))
+    expect(told(decision)).toEqual(['lease.queued 3'])
+  })
+
+  it('asks none that does not stand in its way', () => {
+    const decision = decide(view([breakable, ticket()]), { ...asking, mode: 'shared' }, nowAt(1))
+    expect(told(decision)).toEqual(['lease.queued 3'])
+  })
+})
+
+describe('the name of the token of an acquire', () => {
+  it('is kept with its ticket and with its lease, where there is one', () => {
+    const entryOf = (entries: readonly Entry[], change: Partial<Acquire>): Entry | undefined => {
+      return decide(view(entries), acquire({ ...WAITING, ...change }), nowAt(1)).entries.get(id(3))
+    }
+    expect(entryOf([lease()], { tokenName: 'ci' })).toHaveProperty('tokenName', 'ci')
+    expect(entryOf([], { tokenName: 'ci' })).toHaveProperty('tokenName', 'ci')
+    for (const key of ['tokenName', 'delegation', 'under']) {
+      expect(entryOf([lease()], {})).not.toHaveProperty(key)
+      expect(entryOf([], {})).not.toHaveProperty(key)
+    }
+  })
+})
+
 describe('a refused acquire', () => {
   it('is counted with who stood in the way, and changes nothing', () => {
     const before = view([lease()])
@@ -371,6 +444,12 @@ describe('a refused acquire', () => {
     const long = lease({ id: id(9), deadline: tickAt(900), ...shared })
     const { outcome } = decide(view([short, long]), acquire(), nowAt(100))
     expect(outcome).toMatchObject({ kind: 'held', retryAfterMs: 800 })
+  })
+
+  it('comes back soon after a waiter whose ticket lives for long, who may go long before', () => {
+    const long = ticket({ deadline: tickAt(60_000) })
+    const { outcome } = decide(view([long]), acquire(), nowAt(1))
+    expect(outcome).toMatchObject({ kind: 'held', retryAfterMs: 5_000 })
   })
 
   it('is refused with the problem when the settings make no sense, and settles nothing', () => {

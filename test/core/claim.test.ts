@@ -184,6 +184,17 @@ describe('a claim is refused', () => {
   })
 
   it.each([
+    [id(2), { kind: 'terminal', leaseId: id(2), state: 'failed' }],
+    [id(9), { kind: 'dropped', leaseId: id(2) }],
+  ])(
+    'when its id is that of a request that took ticket %s out of the queue',
+    (leaseId, outcome) => {
+      const prior = { leaseId, type: 'lease.failed' } as const
+      expect(decide(view([], { prior }), claim(), nowAt(1)).outcome).toEqual(outcome)
+    },
+  )
+
+  it.each([
     ['aborted', 'terminal'],
     ['timed_out', 'terminal'],
     ['abandoned', 'dropped'],

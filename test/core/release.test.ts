@@ -43,6 +43,15 @@ describe('a release', () => {
     ])
   })
 
+  it('writes its note before the end', () => {
+    const note = { reason: 'half done', metadata: { at: 7 } }
+    const { events } = decide(view([lease()]), release({ note }), nowAt(1))
+    expect(events).toMatchObject([
+      { type: 'lease.updated', reason: 'half done', metadata: { at: 7 }, requestId: null },
+      { type: 'lease.released' },
+    ])
+  })
+
   it('offers the resource to the next in the same commit, with a higher fence', () => {
     const queue = [7, 3].map((orderUs) =>
       ticket({ id: id(orderUs), orderUs, holder: `h${orderUs}` }),
@@ -75,6 +84,13 @@ describe('a release', () => {
     expect(told(decision).at(-1)).toBe('lease.offered 2')
     expect(decision.outcome).not.toHaveProperty('claimed')
     expect(commitOf(seen, decision).wakes).toMatchObject([{ leaseId: id(2) }])
+  })
+
+  it('that comes too late takes no claim along, and the waiter is offered what has run out', () => {
+    const seen = view([lease(), ticket({ id: id(3), deadline: tickAt(20_000) })])
+    const decision = decide(seen, release({ handOffTo: id(3) }), nowAt(TTL_MS))
+    expect(told(decision)).toEqual(['lease.expired 1', 'lease.offered 3'])
+    expect(decision.outcome).not.toHaveProperty('claimed')
   })
 
   it('takes no claim along that is about another resource', () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { decide, readSetOf } from '../../src/core/decide.ts'
+import { ROOT_DELEGATION } from '../../src/core/delegation.ts'
 import {
   id,
   lease,
@@ -127,6 +128,29 @@ describe('a renewal is refused', () => {
   ])('when %i ms from now is no later than the deadline: %s', (ttlMs, kind) => {
     const held = lease({ deadline: tickAt(11_000) })
     expect(decide(view([held]), renew({ ttlMs }), nowAt(1_000)).outcome.kind).toBe(kind)
+  })
+})
+
+describe('the end of its parent', () => {
+  const delegation = { ...ROOT_DELEGATION, line: [id(1)], rootFence: 1000 }
+  const child = lease({ id: id(5), deadline: tickAt(6_000), delegation })
+  const askShorter = renew({ leaseId: id(5), ttlMs: 1_000 })
+
+  it('cuts a renewal, and is the limit of the next one', () => {
+    const cut = decide(view([lease(), child]), renew({ leaseId: id(5) }), nowAt(1_000))
+    expect(cut.outcome).toMatchObject({ kind: 'renewed', lease: { deadline: tickAt(TTL_MS) } })
+    const atEnd = { ...child, deadline: tickAt(TTL_MS) }
+    expect(decide(view([lease(), atEnd]), renew({ leaseId: id(5) }), nowAt(1_000)).outcome).toEqual(
+      {
+        ...{ kind: 'renewal_limit', leaseId: id(5) },
+        ...{ limit: 'the end of its parent', parentId: id(1) },
+      },
+    )
+  })
+
+  it('is not the limit of a renewal that asks for too little', () => {
+    const { outcome } = decide(view([lease(), child]), askShorter, nowAt(1_000))
+    expect(outcome.kind).toBe('does_not_extend')
   })
 })
 

@@ -176,7 +176,8 @@ describe('an adoption', () => {
   it('comes of acquiring the resource too, under the id of the lease', () => {
     const asks = acquire({ holder: 'eve' })
     const { outcome, events } = decide(view([given]), asks, nowAt(1))
-    expect(outcome).toMatchObject({ kind: 'granted', lease: { id: id(6), fence: 2_000 } })
+    expect(outcome).toMatchObject({ lease: { id: id(6), fence: 2_000 } })
+    expect(outcome).toMatchObject({ kind: 'granted', repeated: false })
     expect(events).toMatchObject([{ type: 'lease.adopted', requestId: asks.leaseId }])
   })
 
@@ -271,6 +272,19 @@ describe('acquiring what was transferred to the requester', () => {
     expect(outcome).toMatchObject({ kind: 'granted', lease: { id: id(6) } })
   })
 
+  it('ends the ticket of a claim that takes it over, and a claim that is heard again finds it', () => {
+    const waiting = ticket({ id: id(3), holder: 'eve' })
+    const command = claim({ leaseId: id(3), session: 'session-of-eve' })
+    const { outcome, events, entries } = decide(view([given, waiting]), command, nowAt(1))
+    expect(outcome).toMatchObject({ kind: 'granted', repeated: false })
+    const reason = `has lease ${id(6)} by transfer`
+    expect(events[0]).toMatchObject({ type: 'lease.failed', failure: 'aborted', reason })
+    const prior = { leaseId: id(6), type: 'lease.adopted' } as const
+    const again = decide(view([...entries.values()], { prior }), command, nowAt(2))
+    expect(again.outcome).toMatchObject({ kind: 'granted', repeated: true, lease: { id: id(6) } })
+    expect(again.events).toEqual([])
+  })
+
   it('lets on whoever waits behind a claim that is refused so', () => {
     const share = { ...given, mode: 'shared' } as const
     const mine = ticket({ id: id(3), holder: 'eve', orderUs: 1 })
@@ -278,6 +292,7 @@ describe('acquiring what was transferred to the requester', () => {
     const command = claim({ leaseId: id(3), session: 'session-of-eve' })
     const decision = decide(view([share, mine, reader]), command, nowAt(1))
     expect(told(decision)).toEqual(['lease.failed 3', 'lease.offered 4'])
+    expect(decision.events[0]).toMatchObject({ reason: `has lease ${id(6)} by transfer` })
   })
 })
 
