@@ -30,6 +30,14 @@ async function cycleOf(leaseId: string): Promise<readonly string[]> {
   return (entry.cycle ?? []).map(({ holder, resource }) => `${holder} → ${resource}`)
 }
 
+function askerOf(api: LeaseService) {
+  return (holder: string, resource: string, waitMs: number, under: string[]) =>
+    api.acquire({
+      ...{ id: crypto.randomUUID(), resource: parseResource(resource), holder, under },
+      ...{ session: holder, waitMs, claimWindowMs: 60_000, ttlMs: 60_000 },
+    })
+}
+
 describe('a cycle is broken when it is closed', () => {
   it.each(LENGTHS)('by %i through leases of flat resources', async (length) => {
     await ring(
@@ -155,11 +163,7 @@ describe('a cycle', () => {
       }
     })({ ticks: new ManualTicks() })
     const api = new LeaseService({ store, runtime })
-    const ask = (holder: string, resource: string, waitMs: number, under: string[]) =>
-      api.acquire({
-        ...{ id: crypto.randomUUID(), resource: parseResource(resource), holder, under },
-        ...{ session: holder, waitMs, claimWindowMs: 60_000, ttlMs: 60_000 },
-      })
+    const ask = askerOf(api)
     const held = await Promise.all([ask('ann', 'work:a', 0, []), ask('bob', 'work:b', 0, [])])
     const [a = '', b = ''] = held.map((one) => (one.kind === 'granted' ? one.lease.id : ''))
     await ask('ann', 'work:b', 60_000, [a])
@@ -471,11 +475,7 @@ describe('a search', () => {
       }
     })({ ticks: new ManualTicks() })
     const api = new LeaseService({ store, runtime })
-    const ask = (holder: string, resource: string, waitMs: number, under: string[]) =>
-      api.acquire({
-        ...{ id: crypto.randomUUID(), resource: parseResource(resource), holder, under },
-        ...{ session: holder, waitMs, claimWindowMs: 60_000, ttlMs: 60_000 },
-      })
+    const ask = askerOf(api)
     const held = await Promise.all([ask('ann', 'work:a', 0, []), ask('bob', 'work:b', 0, [])])
     const [a = ''] = held.map((one) => (one.kind === 'granted' ? one.lease.id : ''))
     pageMs = 20
