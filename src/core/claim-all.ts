@@ -12,12 +12,12 @@ import {
   otherTransferAmong,
 } from './acquire-all.ts'
 import { isOwn } from './adopt.ts'
-import { deny, goneOutcome } from './claim.ts'
+import { deny, endOf, goneOutcome } from './claim.ts'
 import type { ClaimAll } from './command.ts'
 import { Draft } from './draft.ts'
 import { stayInQueue } from './keep-alive.ts'
 import { isHeld, type Lease, type Ticket } from './lease.ts'
-import { endedOutcome, type AcquireAllOutcome, type Refusal } from './outcome.ts'
+import type { AcquireAllOutcome, Refusal } from './outcome.ts'
 import type { Decision, RealmView } from './realm.ts'
 import { settle } from './settle.ts'
 import type { Now } from './time.ts'
@@ -77,15 +77,9 @@ function waitingTickets(
     const entry = draft.entries.get(leaseId)
     if (entry === undefined) return goneOutcome(views[index]?.prior ?? null, leaseId)
     if (!isOwn(entry, member)) return { kind: 'not_holder', leaseId, holder: entry.holder }
-    if (entry.kind === 'lease') return endedOutcome(entry)
-    if (entry.failure === 'deadlock') {
-      return { kind: 'deadlock', leaseId, cycle: entry.cycle ?? [] }
-    }
-    if (entry.failure === 'aborted' || entry.failure === 'timed_out') {
-      return { kind: 'terminal', leaseId, state: entry.state }
-    }
-    if (entry.state !== 'pending') return { kind: 'dropped', leaseId }
-    tickets.push(entry)
+    const ended = endOf(entry)
+    if (ended !== null) return ended
+    if (entry.kind === 'ticket') tickets.push(entry)
   }
   return tickets
 }

@@ -7,7 +7,15 @@ import { adopt, adoptable, adoptedBefore, isOwn, otherTransfer } from './adopt.t
 import type { ClaimOffer, KeepAlive, TakeUp } from './command.ts'
 import { Draft } from './draft.ts'
 import { keepAliveMsOf, stayInQueue } from './keep-alive.ts'
-import { isHeld, isWaiting, type Lease, type LeaseId, type Offer, type Ticket } from './lease.ts'
+import {
+  isHeld,
+  isWaiting,
+  type Entry,
+  type Lease,
+  type LeaseId,
+  type Offer,
+  type Ticket,
+} from './lease.ts'
 import {
   endedOutcome,
   type ClaimOutcome,
@@ -36,18 +44,14 @@ export function decideClaim(
     return draft.answer({ kind: 'not_holder', leaseId, holder: known.holder })
   }
   if (isHeld(known, now)) return draft.answer({ kind: 'granted', lease: known, repeated: true })
-  if (known.kind === 'lease') return draft.answer(endedOutcome(known))
+  const ended = endOf(known)
+  if (ended !== null) return draft.answer(ended)
 
   settle(draft)
   const ticket = draft.entries.get(leaseId)
   if (ticket?.kind !== 'ticket') return draft.answer({ kind: 'dropped', leaseId })
-  if (ticket.failure === 'deadlock') {
-    return draft.answer({ kind: 'deadlock', leaseId, cycle: ticket.cycle ?? [] })
-  }
-  if (ticket.failure === 'aborted' || ticket.failure === 'timed_out') {
-    return draft.answer({ kind: 'terminal', leaseId, state: ticket.state })
-  }
-  if (ticket.state !== 'pending') return draft.answer({ kind: 'dropped', leaseId })
+  const endedNow = endOf(ticket)
+  if (endedNow !== null) return draft.answer(endedNow)
   if (ticket.offer !== null) {
     const lease = claimOffer(draft, ticket, ticket.offer)
     return draft.answer({ kind: 'granted', lease, repeated: false })
@@ -104,6 +108,16 @@ export function decideTakeUp(view: RealmView, command: TakeUp, now: Now): Decisi
 export function claimOffer(draft: Draft, ticket: Ticket, offer: Offer): Lease {
   const fence = ticket.mode === 'shared' ? draft.nextFence() : offer.fence
   return grant(draft, { claim: ticket, fence, before: 'pending' })
+}
+
+/** What to say of an entry that has ended; null for a ticket that stands. */
+export function endOf(entry: Entry): Dropped | Refusal | null {
+  if (entry.kind === 'lease') return endedOutcome(entry)
+  const { id: leaseId, state, failure } = entry
+  if (state === 'pending') return null
+  if (failure === 'deadlock') return { kind: 'deadlock', leaseId, cycle: entry.cycle ?? [] }
+  const isForGood = failure === 'aborted' || failure === 'timed_out'
+  return isForGood ? { kind: 'terminal', leaseId, state } : { kind: 'dropped', leaseId }
 }
 
 /** A ticket of which nothing is kept was dropped, or an operator took it out of the queue and only its id tells so. */

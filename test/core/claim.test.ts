@@ -206,6 +206,13 @@ describe('a claim is refused', () => {
     expect(decision.outcome.kind).toBe(kind)
     expect(told(decision)).toEqual([])
   })
+
+  it('after the ticket failed, whatever else is over there by then', () => {
+    const failed = ticket({ state: 'failed', failure: 'abandoned' })
+    const decision = decide(view([lease(), failed]), claim(), nowAt(TTL_MS))
+    expect(decision.outcome.kind).toBe('dropped')
+    expect(decision.events).toEqual([])
+  })
 })
 
 describe('a keep-alive', () => {
