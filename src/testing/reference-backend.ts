@@ -22,6 +22,7 @@ import type {
   Reply,
   SeenClaim,
 } from '../store/optimistic/backend.ts'
+import { withUntold } from '../store/optimistic/attempt-plan.ts'
 import { domainName } from '../store/embedded-clock.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import type {
@@ -166,7 +167,7 @@ export class ReferenceBackend implements Backend {
     })
     if (!isCurrent || !isInTime || !isAsBelieved || !areUnchanged) {
       this.misses += 1
-      const told = views.map((view, index) => this.#tell(attempt.places[index]?.readSet, view))
+      const told = views.map((view, index) => this.#tell(attempt, attempt.places[index], view))
       return { kind: 'missed', views: told }
     }
     const lastFence = Math.max(...views.map((view) => view.lastFence))
@@ -221,15 +222,31 @@ export class ReferenceBackend implements Backend {
     return youngest === id && this.#numbers.get(id)?.claim === claim
   }
 
-  #tell(readSet: ReadSet | undefined, view: RealmView): PlaceView {
-    if (readSet === undefined) throw new Error('a view without a place')
-    const entries: VersionedEntry[] = []
+  /**
+   * What the attempt has a claim of is told only if that claim has changed, or if the attempt would write it and its version has.
+   */
+  #tell({ writes }: Attempt, place: Place | undefined, view: RealmView): PlaceView {
+    if (place === undefined) throw new Error('a view without a place')
+    const { readSet, claims } = place
+    const seen = new Map(claims?.map(({ id, claim }) => [id, claim]))
+    for (const { id, before } of writes) {
+      if (this.#versionOf(id) !== (before?.version ?? 0)) seen.delete(id)
+    }
+    const told: VersionedEntry[] = []
     for (const entry of view.entries.values()) {
       const numbers = this.#numbers.get(entry.id)
-      if (numbers !== undefined) entries.push({ entry, ...numbers })
+      if (numbers === undefined) continue
+      const isUntold = isAt(entry, readSet) && seen.get(entry.id) === numbers.claim
+      if (!isUntold || entry.id === readSet.leaseId) told.push({ entry, ...numbers })
     }
+    const isThere = ({ id }: SeenClaim): boolean => {
+      const entry = view.entries.get(id)
+      return entry !== undefined && isAt(entry, readSet)
+    }
+    const gone = claims?.filter((one) => !isThere(one)).map(({ id }) => id) ?? null
     const { lastFence, ticketCount, prior, epoch } = view
     const { lastWallMs } = this.#timesOf(realmOf(readSet.resource))
+    const entries = withUntold(told, gone, place)
     return { entries, lastFence, lastWallMs, ticketCount, prior, epoch }
   }
 

@@ -10,6 +10,7 @@ import { openRedisBackend } from '../../src/store/redis/redis-store.ts'
 import type { Backend, Reply } from '../../src/store/optimistic/backend.ts'
 import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
 import { freshDatabase, freshRedis, type Place } from '../servers/shared-servers.ts'
+import { ownLease } from './own-lease.ts'
 import { ServerTicks } from './server-ticks.ts'
 
 const RESOURCE = parseResource('work:W-1')
@@ -47,10 +48,11 @@ describe.each(SERVERS)('on %s', (_name, freshPlace, openBackend) => {
   let other: LeaseApi
   let backend: Backend
   let api: LeaseApi
+  let ticks: ServerTicks
 
   beforeEach(async () => {
     place = await freshPlace()
-    const ticks = new ServerTicks()
+    ticks = new ServerTicks()
     const options = { url: place.url, nowUs: ticks.nowUs }
     const time = { ...ticks.time, toleranceUs: () => TOLERANCE_US }
     const serve = async (server: Backend, runtime: Runtime): Promise<LeaseApi> => {
@@ -80,6 +82,22 @@ describe.each(SERVERS)('on %s', (_name, freshPlace, openBackend) => {
   async function waiting(): Promise<readonly string[]> {
     return (await other.inspect({ resource: RESOURCE })).queue.map(({ id }) => id)
   }
+
+  it('a lease is shown as it is to a process that takes it for over, because it was renewed since', async () => {
+    const held = wish()
+    await other.acquire(held)
+    const refused = async (): Promise<string> => (await api.acquire({ ...wish(), waitMs: 0 })).kind
+    expect(await refused()).toBe('held')
+    ticks.pass(50_000)
+    expect(await other.renew({ ...ownLease(held), requestId: wish().id })).toMatchObject({
+      kind: 'renewed',
+    })
+    ticks.pass(20_000)
+    let calls = 0
+    beforeEachCall(async () => void (calls += 1))
+    expect(await refused()).toBe('held')
+    expect(calls).toBe(2)
+  })
 
   it('while those before it come and go', async () => {
     const queue = Array.from({ length: 60 }, wish)

@@ -212,6 +212,22 @@ describe('a store that was wrong', () => {
     expect(backend.misses).toBe(before)
   })
 
+  it('does not compare the queue to say that a ticket is gone', async () => {
+    const { backend, ticks, open } = startServer()
+    const [one, other] = [await open(), await open()]
+    await other.acquire(wish(1))
+    await one.acquire({ ...wish(2), waitMs: 60_000 })
+    const ticket = { ...ownLease(wish(2)), session: wish(2).session }
+    // Nobody keeps it alive, and the one that would have drops it by what it asks for next.
+    ticks.pass(8_000)
+    expect(await one.acquire({ ...wish(3), waitMs: 60_000 })).toMatchObject({ kind: 'queued' })
+    const attempt = vi.spyOn(backend, 'attempt')
+    expect(await one.claim(ticket)).toMatchObject({ kind: 'dropped' })
+    const sent = attempt.mock.calls.flatMap(([{ attempts }]) => attempts)
+    expect(sent.map(({ places }) => places[0]?.claims)).toEqual([null, null])
+    expect(await one.acquire({ ...wish(2), waitMs: 60_000 })).toMatchObject({ kind: 'queued' })
+  })
+
   it('ends nothing that was renewed while it believed it to be over', async () => {
     const { ticks, open } = startServer()
     const [one, other] = [await open(), await open()]

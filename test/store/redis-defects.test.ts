@@ -2,8 +2,11 @@
 import { describe, expect, it } from 'vitest'
 import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
-import { openRedisCheckup } from '../../src/store/redis/redis-store.ts'
-import { direct, server, ShiftedClock, Subject, WORK } from './redis-subject.ts'
+import { LeaseService } from '../../src/service/lease-service.ts'
+import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
+import { openRedisBackend, openRedisCheckup } from '../../src/store/redis/redis-store.ts'
+import { direct, server, ShiftedClock, Subject, TTL_MS, WORK } from './redis-subject.ts'
+import { ServerTicks } from './server-ticks.ts'
 
 const DAY_MS = 86_400_000
 
@@ -151,5 +154,59 @@ describe('a request id that took over a transferred lease', () => {
     const [lease] = (await api.inspect({ resource })).leases
     await api.release({ id: lease?.id ?? '', resource, holder: 'bob', requestId: id })
     expect((await api.acquire({ ...request, ...span })).kind).toBe('terminal')
+  })
+})
+
+describe('a waiter in a long queue', () => {
+  it('is sent nothing of the others when it comes too late, or when its ticket was dropped', async () => {
+    const { url } = await server()
+    const client = direct(url)
+    let bytes = 0
+    const call = client.call.bind(client) as (...words: string[]) => Promise<unknown>
+    const counting = async (...words: string[]): Promise<unknown> => {
+      const reply = await call(...words)
+      bytes += JSON.stringify(reply).length
+      return reply
+    }
+    Object.assign(client, { call: counting })
+    const ticks = new ServerTicks()
+    const backend = await openRedisBackend({ client, nowUs: ticks.nowUs })
+    const driven = ticks.drive(backend)
+    const api = new LeaseService({
+      store: await OptimisticStore.open(driven, systemRuntime, ticks.time),
+      runtime: systemRuntime,
+    })
+    const waits = Array.from({ length: 200 }, (_, n) => {
+      const [id, name] = [systemRuntime.uuid(), `h${n}`]
+      const who = { holder: name, session: name }
+      return { id, resource: WORK, ...who, ttlMs: TTL_MS, waitMs: TTL_MS }
+    })
+    for (const one of waits) await api.acquire(one)
+    const [own] = waits.slice(100) as [(typeof waits)[number]]
+    const ticket = { id: own.id, resource: WORK, holder: own.holder, session: own.session }
+
+    const told = async (
+      asked: () => Promise<{ readonly kind: string }>,
+    ): Promise<[string, number]> => {
+      bytes = 0
+      return [(await asked()).kind, bytes]
+    }
+    const { attempt } = backend
+    backend.attempt = async (group) => {
+      backend.attempt = attempt
+      ticks.pass(1)
+      return attempt.call(backend, group)
+    }
+    const [late, lateBytes] = await told(() => api.claim(ticket))
+    expect(late).toBe('queued')
+    expect(lateBytes).toBeLessThan(2_000)
+
+    // Another process of its session gives it up, of which this one does not hear.
+    const other = await Subject.openAtNoTime({ url })
+    await other.api.withdraw({ ...ticket, why: 'aborted' })
+    const [gone, goneBytes] = await told(() => api.claim(ticket))
+    expect(gone).toBe('terminal')
+    expect(goneBytes).toBeLessThan(2_000)
+    await api.close()
   })
 })

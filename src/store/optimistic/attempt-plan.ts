@@ -1,9 +1,10 @@
 /**
  * Decides on cached views, and says what a server must find and write for the decision to stand: the preconditions of an
  * attempt. A view is what the process remembers of a read set (`ViewCache`); one that is wrong costs a round trip and
- * nothing else. Two decisions depend on less than all that they have seen:
+ * nothing else. Three decisions depend on less than all that they have seen:
  *
  *  - A keep-alive prolongs its own ticket and changes nothing else.
+ *  - A claim that finds no live entry of its own says so, and changes nothing.
  *  - A new ticket in a long queue, or one that has missed again and again, goes behind the youngest that waits (the core
  *    says when). A process that hands a lease on within itself changes the queue so often that no other process would get
  *    in, and thousands that compare all who wait before them cost the square of that.
@@ -58,7 +59,9 @@ export function planAttempt<Outcome>(
   const ahead = only === undefined ? null : claimAhead(commit, only, mayGoBehind)
   const behind = ahead?.id === missedBehind ? null : ahead
   const keepsAlive = only !== undefined && isKeepAlive(commit, only, now)
+  const isGone = only !== undefined && isAboutNothing(commit, only)
   const places = views.map((view) => {
+    if (isGone) return ownPlaceOf(view)
     const place = placeOf(view)
     if (behind !== null) return { ...place, behind }
     return keepsAlive ? { ...place, isKeepAlive: true } : place
@@ -124,7 +127,7 @@ export function ticketRow(
     const seen = { entries, ...facts, settings: resolveSettings(settings, readSet.resource) }
     const decided = decide([seen], next)
     const ahead = ticketAhead(decided.commit, seen.entries.values())
-    const places = [placeOf({ ...view, readSet: { ...readSet, depth: 'entry' } })]
+    const places = [ownPlaceOf(view)]
     const attempt = attemptOf(decided, { places, views: [view], now: next })
     const ticket = filedTicket(attempt)
     if (ahead?.id !== last?.entry.id || ticket?.entry.kind !== 'ticket') return null
@@ -201,6 +204,14 @@ function isKeepAlive({ changes, events }: Commit, view: CachedView, now: Now): b
   if (change === undefined || others.length + events.length > 0 || !change.renewal) return false
   if (change.after?.kind === 'ticket' && change.after.group !== null) return false
   return change.id === readSet.leaseId && now.tick.us - confirmedUs < FRESH_US
+}
+
+/** Whether a claim or renewal found nothing of its own that is live: then it does not matter what else is there. */
+function isAboutNothing({ changes, events }: Commit, view: CachedView): boolean {
+  const { readSet, records, prior } = view
+  if (readSet.urgency === undefined || prior !== null) return false
+  const own = records.get(readSet.leaseId)
+  return changes.length + events.length === 0 && (own === undefined || !isLive(own.entry))
 }
 
 /** The claim behind which a ticket goes; null if the decision is another one, or no ticket is known to wait there. */
@@ -291,8 +302,9 @@ export class ViewCache {
 
   viewOf(readSet: ReadSet): CachedView {
     const facts = this.#realms.get(realmOf(readSet.resource)) ?? NO_FACTS
-    // Others may have left the queue since; that it is full is for the server to say.
-    const isDoubtful = facts.ticketCount >= TICKETS_PER_REALM_MAX
+    // Others may have left the queue since; that it is full is for the server to say, to a request that would be filed.
+    const mayBeFiled = readSet.urgency === undefined
+    const isDoubtful = mayBeFiled && facts.ticketCount >= TICKETS_PER_REALM_MAX
     return { ...facts, readSet, records: this.#recordsAt(readSet), prior: null, isDoubtful }
   }
 
@@ -405,11 +417,36 @@ export function isPending(record: VersionedEntry | null): boolean {
   return record?.entry.state === 'pending'
 }
 
+/**
+ * All that is at a place: what a server told of it, and what it left out because the attempt has it as it is. `gone`: what is not
+ * there any more of that which the attempt has; null if nothing was left out.
+ */
+export function withUntold(
+  told: readonly VersionedEntry[],
+  gone: readonly LeaseId[] | null,
+  place: Place | undefined,
+): readonly VersionedEntry[] {
+  if (gone === null || !place?.claims) return told
+  const others = new Set([...gone, ...told.map(({ entry }) => entry.id)])
+  const untold = place.claims.flatMap(({ id, record }) => {
+    return record === undefined || others.has(id) ? [] : [record]
+  })
+  return [...untold, ...told]
+}
+
 /** What the server has shown of a read set. */
 export function shownView(readSet: ReadSet, view: PlaceView, confirmedUs: number): CachedView {
   const { entries, isPartial: _isPartial, ...facts } = view
   const records = new Map(entries.map((record) => [record.entry.id, record]))
   return { readSet, records, ...facts, isDoubtful: false, confirmedUs }
+}
+
+/** What was believed of a place, with what the server has shown of the entry of its own id alone. */
+export function withOwn(believed: CachedView, own: CachedView): CachedView {
+  const records = new Map(believed.records)
+  records.delete(believed.readSet.leaseId)
+  for (const [id, record] of own.records) records.set(id, record)
+  return { ...own, readSet: believed.readSet, records, ticketCount: believed.ticketCount }
 }
 
 /** The view as `decide` sees it. `lastFence` is given apart, because a server may have moved it on. */
@@ -434,6 +471,11 @@ function placeOf({ readSet, records, prior, epoch, isDoubtful }: CachedView): Pl
     hasPrior: prior !== null,
     epoch,
   }
+}
+
+/** The same, of which the entry of its own id is all that is to be compared. */
+function ownPlaceOf(view: CachedView): Place {
+  return placeOf({ ...view, readSet: { ...view.readSet, depth: 'entry' } })
 }
 
 /** The entry of a read set's own id may have ended, or be on another resource: then it is no claim there. */

@@ -96,7 +96,8 @@ export interface Attempt {
 export interface PlaceView {
   /**
    * At depth `claims` all live entries that overlap the read set; at any depth the entry of its own id in whatever
-   * state; and the entry that `prior` names.
+   * state; and the entry that `prior` names. An entry whose claim is as the attempt has it may be given as the attempt has it,
+   * although it was renewed since, unless the attempt would write it: then it could miss for ever.
    */
   readonly entries: readonly VersionedEntry[]
   readonly lastFence: number

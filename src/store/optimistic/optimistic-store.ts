@@ -25,6 +25,7 @@ import {
   shownView,
   ticketRow,
   ViewCache,
+  withOwn,
   type AttemptPlan,
   type CachedView,
 } from './attempt-plan.ts'
@@ -509,14 +510,14 @@ export class OptimisticStore implements Store {
   }
 
   #learn({ request, views, now, plan }: Try, shown: readonly PlaceView[]): void {
-    request.missedBehind = plan.attempt.places[0]?.behind?.id ?? null
-    request.views = request.readSets.map((readSet, index) => {
-      const place = shown[index]
-      if (place === undefined) throw this.#nonsense('a place has no view')
-      const confirmedUs = place.isPartial === true ? views[index]?.confirmedUs : now.tick.us
-      const view = shownView(readSet, place, confirmedUs ?? 0)
+    request.missedBehind = behindInVain(plan.attempt, shown)
+    request.views = views.map((believed, index) => {
+      const [place, asked] = [shown[index], plan.attempt.places[index]]
+      if (place === undefined || asked === undefined) throw this.#nonsense('a place has no view')
+      const confirmedUs = place.isPartial === true ? believed.confirmedUs : now.tick.us
+      const view = shownView(asked.readSet, place, confirmedUs)
       this.#cache.learn(view)
-      return view
+      return asked.readSet.depth === believed.readSet.depth ? view : withOwn(believed, view)
     })
   }
 
@@ -623,6 +624,14 @@ function wholeAttempt({ plan, joined }: Try): Attempt {
 function sampleOf(runtime: Runtime, sentMs: number, { nowUs }: GroupReply): Sample {
   const receivedMs = runtime.monotonicMs()
   return { receivedMs, serverUs: nowUs, roundTripMs: receivedMs - sentMs, attempts: 0 }
+}
+
+/** The claim behind which a ticket went in vain. If its own id was not as expected, that may be all that there was against it. */
+function behindInVain({ places }: Attempt, shown: readonly PlaceView[]): LeaseId | null {
+  const [place] = places
+  const { leaseId } = place?.readSet ?? {}
+  const own = shown[0]?.entries.find(({ entry }) => entry.id === leaseId)
+  return place?.own === (own?.version ?? 0) ? (place.behind?.id ?? null) : null
 }
 
 /** Whether something is there as an attempt would have written it. */

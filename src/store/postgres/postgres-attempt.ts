@@ -17,6 +17,7 @@ import type {
   Reply,
   SeenClaim,
 } from '../optimistic/backend.ts'
+import { withUntold } from '../optimistic/attempt-plan.ts'
 import { InFlight } from '../optimistic/request-queue.ts'
 import {
   endedKept,
@@ -345,16 +346,11 @@ function viewFrom(view: ViewJson, place: Place | undefined): PlaceView {
   }
 }
 
-/** What the server told, and what it left out because it has not changed, or was not read. */
+/** What came before the claim that a place went behind was not read, so that all of it is as the place has it. */
 function entriesFrom(
   { live, ended, gone, is_partial: isPartial }: ViewJson,
   place: Place | undefined,
 ): readonly VersionedEntry[] {
   const told = [...live.map(keptOf), ...ended.map(endedKept)]
-  if (gone === null && isPartial !== true) return told
-  const other = new Set([...told.map(({ entry }) => entry.id), ...(gone ?? [])])
-  const same = (place?.claims ?? []).flatMap(({ id, record }) => {
-    return record === undefined || other.has(id) ? [] : [record]
-  })
-  return [...same, ...told]
+  return withUntold(told, isPartial === true ? [] : gone, place)
 }

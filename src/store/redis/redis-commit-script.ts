@@ -116,12 +116,18 @@ local function priorOf(request)
   local id, kind, keepUntil = match(marks[request], '^(%S+) (%a+) (%d+)$')
   if keepUntil * 1000 >= now then return id, kind end
 end
+local function claimSet(claims)
+  local set = {}
+  for claim in string.gmatch(claims, '%S+ %S+ ') do set[claim] = true end
+  return set
+end
 -- Claims in another order are the same claims.
 local function areSame(expected, claims)
   if expected == claims then return true end
   if #expected ~= #claims then return false end
+  local set = claimSet(expected)
   for claim in string.gmatch(claims, '%S+ %S+ ') do
-    if not find(expected, claim, 1, true) then return false end
+    if not set[claim] then return false end
   end
   return true
 end
@@ -150,27 +156,38 @@ end
 `
 
 /**
- * What is at a place, for an attempt that has missed. An attempt that depends on the last claim alone is shown what came
- * after that one.
+ * What is at a place, for an attempt that has missed. What the attempt has a claim of is shown only if that claim has changed, or
+ * if the attempt would write it and its version has; `gone` names those of which it has claims and which are no longer so.
+ * An attempt that depends on the last claim alone is shown what came after that one. Mostly an attempt in a long queue misses
+ * because it was late, or because its own ticket has ended: it must not be sent the queue for that.
  */
 const VIEW = `
-local function viewOf(place)
+local function viewOf(place, attempt)
   local realm = realmOf(place.realm)
   local claims = (place.claims or place.behind) and claimsAt(place) or ''
   local isPartial = place.behind and find(claims, place.behind, 1, true)
   if isPartial then claims = sub(claims, isPartial + #place.behind) end
   local leaseId, kind
   if place.request then leaseId, kind = priorOf(place.request) end
+  local expected, moved = claimSet(place.claims or ''), {}
+  for _, write in ipairs(attempt.writes) do moved[write.id] = versionOf(write.id) ~= write.expected end
   local ids, seen = {}, {}
   local function add(id)
     if id and not seen[id] then ids[#ids + 1] = id end
     if id then seen[id] = true end
   end
-  for id in string.gmatch(claims, CLAIM) do add(id) end
+  for id, number, extent in string.gmatch(claims, CLAIM) do
+    local claim = id .. ' ' .. number .. extent .. ' '
+    if moved[id] or not expected[claim] then add(id) end
+    expected[claim] = nil
+  end
   add(place.id)
   add(leaseId)
+  -- False: all that is there is shown.
+  local gone = (place.claims or isPartial) and {} or false
+  for claim in pairs(expected) do gone[#gone + 1] = match(claim, '^%S+') end
   local epoch = tonumber(epochs[place.resource or place.realm] or 0)
-  return show({ realm.fence, realm.wall, realm.tickets, epoch, leaseId or '', kind or '', isPartial and 1 or 0 }, ids)
+  return show({ realm.fence, realm.wall, realm.tickets, epoch, leaseId or '', kind or '', isPartial and 1 or 0, gone }, ids)
 end
 `
 
@@ -290,7 +307,7 @@ for n, attempt in ipairs(attempts) do
   local reply
   if not holds(attempt) then
     reply = {}
-    for m, place in ipairs(attempt.places) do reply[m] = viewOf(place) end
+    for m, place in ipairs(attempt.places) do reply[m] = viewOf(place, attempt) end
   elseif #attempt.writes > 0 then
     firstFence, shift = attempt.firstFence, shiftOf(attempt)
     apply(attempt)

@@ -45,7 +45,7 @@ import type {
   Reply,
   SeenClaim,
 } from '../optimistic/backend.ts'
-import { isPending } from '../optimistic/attempt-plan.ts'
+import { isPending, withUntold } from '../optimistic/attempt-plan.ts'
 import { LEDGER_SESSION } from './redis-layout.ts'
 
 /** The server's clock, whichever server it is: a failover must not end every lease. */
@@ -452,7 +452,7 @@ function replyOf(reply: unknown, { places }: Attempt, url: string): Reply {
     if (views.length !== places.length) {
       throw new Error(`expected ${places.length} views, got ${views.length}`)
     }
-    return { kind: 'missed', views: views.map((view, index) => wholeOf(view, places[index])) }
+    return { kind: 'missed', views: views.map((view, index) => viewFrom(view, places[index])) }
   } catch (error) {
     return { kind: 'failed', error: notUnderstood(error, { url, effect: 'writes' }) }
   }
@@ -463,21 +463,10 @@ function numberOf(told: unknown): number {
   return told
 }
 
-/** What the server told, and what it left out because the attempt went behind it. */
-function wholeOf(told: readonly unknown[], place: Place | undefined): PlaceView {
-  const view = viewOf(told)
-  if (view.isPartial !== true) return view
-  const other = new Set(view.entries.map(({ entry }) => entry.id))
-  const believed = place?.claims?.flatMap(({ id, record }) => {
-    return record === undefined || other.has(id) ? [] : [record]
-  })
-  return { ...view, entries: [...(believed ?? []), ...view.entries] }
-}
-
-function viewOf(view: readonly unknown[]): PlaceView {
-  const [fence, wallMs, tickets, epoch, leaseId, word, isPartial, ...records] = view
+function viewFrom(told: readonly unknown[], place: Place | undefined): PlaceView {
+  const [fence, wallMs, tickets, epoch, leaseId, word, isPartial, gone, ...records] = told
   return {
-    entries: recordsOf(records),
+    entries: withUntold(recordsOf(records), gone as readonly LeaseId[] | null, place),
     lastFence: numberOf(fence),
     lastWallMs: numberOf(wallMs),
     ticketCount: numberOf(tickets),
