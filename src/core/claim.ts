@@ -69,7 +69,10 @@ export function decideClaim(
   return draft.answer(queuedOutcome(draft, stayInQueue(draft, ticket, command), 0))
 }
 
-/** Settles nothing and looks at nothing else: only a claim can tell how things stand if they are not as they were. */
+/**
+ * Settles nothing and looks at nothing else. That a ticket was dropped is in the ticket itself; of anything else that is not as
+ * it was, only a claim can tell how things stand.
+ */
 export function decideKeepAlive(
   view: RealmView,
   command: KeepAlive,
@@ -78,12 +81,13 @@ export function decideKeepAlive(
   const draft = new Draft(view, now, command)
   const { leaseId } = command
   const ticket = view.entries.get(leaseId)
-  const isAsBefore =
-    ticket !== undefined &&
-    isOwn(ticket, command) &&
-    isWaiting(ticket, now) &&
-    ticket.offer === null &&
-    ticket.group === null
+  if (ticket === undefined || !isOwn(ticket, command)) {
+    return draft.answer({ kind: 'claim_needed', leaseId })
+  }
+  if (ticket.kind === 'ticket' && wasDropped(ticket)) {
+    return draft.answer({ kind: 'dropped', leaseId })
+  }
+  const isAsBefore = isWaiting(ticket, now) && ticket.offer === null && ticket.group === null
   if (!isAsBefore) return draft.answer({ kind: 'claim_needed', leaseId })
   const keepAliveMs = keepAliveMsOf(stayInQueue(draft, ticket, command))
   return draft.answer({ kind: 'waiting', leaseId, waitedMs: waitedMsOf(ticket, now), keepAliveMs })
@@ -108,6 +112,11 @@ export function decideTakeUp(view: RealmView, command: TakeUp, now: Now): Decisi
 export function claimOffer(draft: Draft, ticket: Ticket, offer: Offer): Lease {
   const fence = ticket.mode === 'shared' ? draft.nextFence() : offer.fence
   return grant(draft, { claim: ticket, fence, before: 'pending' })
+}
+
+/** Its waiter was not heard of in time. Of one that failed otherwise its request may have had another effect. */
+function wasDropped({ failure }: Ticket): boolean {
+  return failure === 'abandoned' || failure === 'lapsed'
 }
 
 /** What to say of an entry that has ended; null for a ticket that stands. */

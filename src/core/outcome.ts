@@ -46,7 +46,7 @@ export interface Waiting {
   readonly keepAliveMs: number
 }
 
-/** The ticket is not merely waiting: it has an offer, has ended, or is one of several. */
+/** The ticket neither waits nor was dropped: it has an offer, has ended otherwise, or is one of several. */
 export interface ClaimNeeded {
   readonly kind: 'claim_needed'
   readonly leaseId: LeaseId
@@ -246,7 +246,7 @@ export type SpendOutcome = Spent | Refusal
 export type AcquireOutcome = Granted | Queued | Refusal
 export type AcquireAllOutcome = GrantedAll | QueuedAll | Dropped | Refusal
 export type ClaimOutcome = Granted | Queued | Dropped | Refusal
-export type KeepAliveOutcome = Waiting | ClaimNeeded | NeedsMoreReads
+export type KeepAliveOutcome = Waiting | Dropped | ClaimNeeded | NeedsMoreReads
 export type TakeUpOutcome = Granted | NoOffer | NeedsMoreReads
 export type RenewOutcome = Renewed | Refusal
 export type ReleaseOutcome = Released | Refusal

@@ -17,10 +17,11 @@ export function ticketAhead(commit: Commit, entries: Iterable<Entry>): Ticket | 
   return youngest !== null && isUnserved(youngest) ? youngest : null
 }
 
-/** Whether a commit is nothing but a ticket. A request to share may be served although another waits before it. */
+/** Whether a commit is nothing but a ticket, be it one that has failed before. A request to share may be served although another waits before it. */
 function isQueuedTicket({ changes, requests, epochs, wakes, firstFence }: Commit): boolean {
   const [change] = changes
-  if (change === undefined || changes.length > 1 || change.before !== undefined) return false
+  if (change === undefined || changes.length > 1) return false
+  if (change.before !== undefined && isLive(change.before)) return false
   if (requests.length + epochs.length + wakes.length > 0 || firstFence !== 0) return false
   const { after } = change
   return after !== null && isUnserved(after) && after.mode === 'exclusive'

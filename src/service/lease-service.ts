@@ -207,7 +207,7 @@ export class LeaseService implements LeaseApi {
     }
     if (ticket.expects === 'nothing') {
       const { outcome, ...rest } = await this.#open.runner.run(commands.keepAliveCommand(ticket))
-      if (outcome.kind === 'waiting') return { outcome, ...rest }
+      if (outcome.kind === 'waiting' || outcome.kind === 'dropped') return { outcome, ...rest }
     }
     return this.#open.runner.run(commands.claimCommand(ticket))
   }

@@ -235,6 +235,17 @@ describe('a keep-alive', () => {
     expect([outcome.kind, events]).toEqual(['claim_needed', []])
   })
 
+  it.each([
+    ['abandoned', 'dropped'],
+    ['lapsed', 'dropped'],
+    ['aborted', 'claim_needed'],
+    ['denied', 'claim_needed'],
+    ['deadlock', 'claim_needed'],
+  ] as const)('of a ticket that failed as %s: %s', (failure, kind) => {
+    const { outcome, events } = decide(view([ticket({ state: 'failed', failure })]), own, nowAt(1))
+    expect([outcome.kind, events]).toEqual([kind, []])
+  })
+
   it('at the end of the window is too late', () => {
     const { outcome, events } = decide(view([waiting]), own, nowAt(WINDOW_MS))
     expect([outcome.kind, events]).toEqual(['claim_needed', []])
