@@ -253,7 +253,9 @@ export class ReferenceBackend implements Backend {
   #carryOut(attempt: Attempt, movedBy: number, { nowUs }: Call): Commit {
     const first = attempt.fences?.first ?? Infinity
     const move = (fence: number): number => (fence >= first ? fence + movedBy : fence)
-    for (const { id, after } of attempt.writes) {
+    for (const { id, before, after } of attempt.writes) {
+      // A ticket that is filed anew comes after those that were filed meanwhile.
+      if (before === null || !isLive(before.entry)) this.#numbers.delete(id)
       if (after === null) this.#numbers.delete(id)
       else this.#numbers.set(id, { version: after.version, claim: after.claim })
     }

@@ -53,6 +53,7 @@ function wish(waitMs = 60_000): AcquireRequest {
 
 describe.each(SERVERS)('on %s', (_name, start) => {
   let server: Server
+  let ticks: ServerTicks
   let other: LeaseApi
   let api: LeaseApi
   let calls: number
@@ -60,7 +61,7 @@ describe.each(SERVERS)('on %s', (_name, start) => {
   let beforeCall: () => Promise<void>
 
   beforeEach(async () => {
-    const ticks = new ServerTicks()
+    ticks = new ServerTicks()
     server = await start(ticks)
     calls = 0
     beforeCall = async () => undefined
@@ -85,7 +86,7 @@ describe.each(SERVERS)('on %s', (_name, start) => {
         get: (target, name) => (name === 'attempt' ? attempt : Reflect.get(target, name)),
       }),
     )
-    await other.acquire(wish())
+    await other.acquire({ ...wish(), ttlMs: 600_000 })
     // From then on it knows what is there.
     await api.acquire(wish(0))
     calls = 0
@@ -108,6 +109,27 @@ describe.each(SERVERS)('on %s', (_name, start) => {
     expect(answers).toMatchObject(queued)
     expect(await waiting()).toEqual(wishes.map(({ id }) => id))
     expect(calls).toBeLessThanOrEqual(WAITERS / 20)
+  })
+
+  it('so do those that were dropped: they hear of it and are filed again in a small part of the calls', async () => {
+    const wishes = Array.from({ length: WAITERS }, () => wish())
+    await Promise.all(wishes.map((one) => api.acquire(one)))
+    ticks.pass(8_000)
+    const stranger = wish()
+    await other.acquire(stranger)
+    expect(await waiting()).toEqual([stranger.id])
+    calls = 0
+    const expects = 'nothing' as const
+    const claims = wishes.map((one) => {
+      return api.claim({ ...ownLease(one), session: one.session, expects })
+    })
+    expect(new Set((await Promise.all(claims)).map(({ kind }) => kind))).toEqual(
+      new Set(['dropped']),
+    )
+    expect(calls).toBeLessThanOrEqual(WAITERS / 20)
+    await Promise.all(wishes.map((one) => api.acquire(one)))
+    expect(await waiting()).toEqual([stranger, ...wishes].map(({ id }) => id))
+    expect(calls).toBeLessThanOrEqual(WAITERS / 10)
   })
 
   it('does not let a session that does one thing after another wait behind itself, however far back', async () => {

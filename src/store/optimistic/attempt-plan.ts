@@ -106,6 +106,7 @@ type PlanNext = (
 export function ticketRow(
   first: Attempt,
   { views, now: firstNow, settings }: Pick<PlanBasis, 'views' | 'now' | 'settings'>,
+  cache: ViewCache,
 ): PlanNext | null {
   const [firstView] = views
   let last = filedTicket(first)
@@ -121,6 +122,11 @@ export function ticketRow(
     const [readSet] = readSets
     if (readSet === undefined || ticketCount >= TICKETS_PER_REALM_MAX) return null
     if (readSet.isWhole === true || records.has(readSet.leaseId)) return null
+    const failed = cache.failedTicket(readSet.leaseId)
+    if (failed !== undefined) {
+      records.set(failed.entry.id, failed)
+      entries.set(failed.entry.id, failed.entry)
+    }
     const view: CachedView = { ...firstView, readSet, records, prior: null, ticketCount }
     const { lastFence, epoch } = firstView
     const facts = { lastFence, epoch, ticketCount, prior: null, leftOut }
@@ -170,7 +176,8 @@ function microsecondLater({ tick, toleranceUs, ...rest }: Now): Now {
 /** The new ticket that is all that an attempt writes. */
 function filedTicket({ writes }: Attempt): VersionedEntry | null {
   const [write, ...others] = writes
-  if (write === undefined || write.before !== null || others.length > 0) return null
+  if (write === undefined || others.length > 0) return null
+  if (write.before !== null && isLive(write.before.entry)) return null
   return write.after?.entry.kind === 'ticket' ? write.after : null
 }
 
@@ -292,8 +299,8 @@ const REALMS_MAX = 200_000
 const DROPPED_TOGETHER = 1_000
 
 /**
- * What a process remembers of realms between its calls: the live entries that it wrote or read, and the facts of their
- * realms. Bounded; what was forgotten is taken for absent.
+ * What a process remembers of realms between its calls: the live entries that it wrote or read, the facts of their realms, and
+ * tickets of its own that were dropped. Bounded; what was forgotten is taken for absent.
  */
 export class ViewCache {
   readonly #records = new TransientMap<LeaseId, VersionedEntry>()
@@ -322,7 +329,9 @@ export class ViewCache {
   learn({ readSet, records, ...view }: CachedView): void {
     this.#forget(readSet, records)
     for (const [id, record] of records) {
-      if (this.#records.get(id) !== record) this.#replace(id, record)
+      if (this.#records.get(id) === record) continue
+      this.#replace(id, record)
+      if (id === readSet.leaseId && isFailedTicket(record)) this.#put(id, record)
     }
     const { lastFence, lastWallMs, ticketCount, epoch, confirmedUs } = view
     const facts = { lastFence, lastWallMs, epoch, confirmedUs }
@@ -355,6 +364,12 @@ export class ViewCache {
     this.#forget(readSet, NO_RECORDS)
   }
 
+  /** A ticket that was looked for and has failed: its waiter may file it again. */
+  failedTicket(id: LeaseId): VersionedEntry | undefined {
+    const known = this.#records.get(id)
+    return known !== undefined && isFailedTicket(known) ? known : undefined
+  }
+
   #forget(readSet: ReadSet, except: ReadonlyMap<LeaseId, VersionedEntry>): void {
     if (readSet.depth === 'claims') {
       for (const { entry } of this.#near(readSet)) if (!except.has(entry.id)) this.#remove(entry.id)
@@ -381,12 +396,16 @@ export class ViewCache {
   /** Where an entry is does not change while it is live, and it keeps its place among those that may be forgotten. */
   #replace(id: LeaseId, after: VersionedEntry | null): void {
     if (after === null || !isLive(after.entry)) return this.#remove(id)
-    const isNew = !this.#records.has(id)
-    if (isNew && this.#records.size >= ENTRIES_MAX) {
+    const before = this.#records.get(id)
+    this.#put(id, after)
+    if (before === undefined || !isLive(before.entry)) this.#live.add(after.entry.resource, id)
+  }
+
+  #put(id: LeaseId, record: VersionedEntry): void {
+    if (this.#records.size >= ENTRIES_MAX && !this.#records.has(id)) {
       for (const oldest of oldestOf(this.#records.keys())) this.#remove(oldest)
     }
-    this.#records.set(id, after)
-    if (isNew) this.#live.add(after.entry.resource, id)
+    this.#records.set(id, record)
   }
 
   /** To be changed. Those that have been there longest go first, whether or not they are in use. */
@@ -411,6 +430,10 @@ function oldestOf(keys: Iterable<string>): readonly string[] {
     oldest.push(key)
   }
   return oldest
+}
+
+function isFailedTicket({ entry }: VersionedEntry): boolean {
+  return entry.kind === 'ticket' && entry.state === 'failed'
 }
 
 export function isPending(record: VersionedEntry | null): boolean {

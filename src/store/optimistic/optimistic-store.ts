@@ -332,7 +332,7 @@ export class OptimisticStore implements Store {
 
   /** Decides the next requests as far as each goes behind the one before it. */
   #join(first: Try, next: readonly PendingTransaction[]): readonly Try[] {
-    const planNext = next.length === 0 ? null : ticketRow(first.plan.attempt, first)
+    const planNext = next.length === 0 ? null : ticketRow(first.plan.attempt, first, this.#cache)
     if (planNext === null) return NO_TRIES
     const joined: Try[] = []
     for (const request of next) {
@@ -482,8 +482,9 @@ export class OptimisticStore implements Store {
       const isNew =
         view.prior === null && view.entries.every(({ entry }) => entry.id !== readSet.leaseId)
       if (isNew) continue
-      request.mayJoin = false
       this.#cache.learn(shownView(readSet, view, 0))
+      // Of a ticket that was dropped it is known now, and the next time it is filed on that.
+      request.mayJoin = this.#cache.failedTicket(readSet.leaseId) !== undefined
     }
     this.#queue.putBack(one.joined.map(({ request }) => request))
     // The last, because they may go along with its next try.
