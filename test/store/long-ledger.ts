@@ -78,7 +78,7 @@ export async function makeLongLedger(file: string, pairs: number): Promise<void>
   const changes: Readonly<Record<string, string>> = {
     seq: 'copies.n * 2 + 3 + (old.seq - 1) % 2',
     lease_id: `printf('%08x-0000-7000-8000-%012x', copies.n, copies.n)`,
-    lease_number: 'copies.n * 1048576',
+    lease_number: 'copies.n * 268435456',
     file_path: `CASE WHEN copies.n <= 10 THEN 'work:idle' WHEN copies.n % 1000 = 0 THEN 'work:busy'
       ELSE 'work:' || (copies.n * 7919 % 100003) END`,
     agent_id: `CASE WHEN copies.n <= 10 THEN 'idle' WHEN copies.n % 1000 = 0 THEN 'busy'

@@ -158,15 +158,39 @@ describe('migrations', () => {
     for (const name of ['a', 'b']) await service.acquire(acquisition(name))
     await service.close()
     const database = await rawDatabase()
-    database.exec(`DELETE FROM lease_history WHERE seq = 1; DELETE FROM migrations WHERE version = 12;
+    database.exec(`DELETE FROM lease_history WHERE seq = 1; DELETE FROM migrations WHERE version >= 12;
       ALTER TABLE store_state DROP COLUMN pruned_up_to; PRAGMA user_version = 11`)
     database.close()
-    const migrated = await SqliteStore.open({ path: file, ticks })
+    const migrated = await SqliteStore.open({ path: file, ticks, convert: 'force' })
     const where = { unbroken: true, limit: 10 }
     await expect(migrated.history({ ...where, after: '0' })).rejects.toMatchObject({
       details: { field: 'after', prunedUpTo: '1' },
     })
     expect(await migrated.history({ ...where, after: '1' })).toHaveLength(1)
+    await migrated.close()
+  })
+
+  it('find what was written under coarser numbers, and wait for those who still write them', async () => {
+    const ticks = new ManualTicks()
+    const open = async (): Promise<LeaseService> => {
+      const store = await SqliteStore.open({ path: file, ticks })
+      return new LeaseService({ store, runtime: systemRuntime })
+    }
+    const service = await open()
+    const [ended, held] = [acquisition('a'), acquisition('b')]
+    await service.acquire(ended)
+    await service.release({ id: ended.id, holder: ended.holder })
+    await service.acquire(held)
+    await service.close()
+    const database = await rawDatabase()
+    database.exec(`UPDATE lease_history SET lease_number = lease_number / 256;
+      DELETE FROM migrations WHERE version = 13; PRAGMA user_version = 12`)
+    database.close()
+    expect((await refusal(open())).message).toContain('may still hold work:b of')
+    ticks.pass(60_001)
+    const migrated = await open()
+    expect((await migrated.acquire(ended)).kind).toBe('terminal')
+    expect(await migrated.history({ id: held.id })).toHaveLength(1)
     await migrated.close()
   })
 

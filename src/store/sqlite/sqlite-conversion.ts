@@ -33,20 +33,29 @@ import type { Tick } from '../../core/time.ts'
 /** More would be no help to a person who has to end them. */
 const HELD_NAMED_MAX = 5
 
+/** Whose file is converted, by which clock, and whether also beside processes that may still use it. */
+interface Conversion {
+  readonly url: string
+  readonly ticks: TickSource
+  readonly isForced: boolean
+}
+
 /**
  * Refuses while a lease runs: the process that holds it is likely to be of the older version, and could not renew it any
- * more. Leases of an earlier boot are over.
+ * more. Leases of an earlier boot are over. `table`: where leases are, and `clock`: its column that tells by which they go.
  */
 export function refuseWhileHeld(
   database: SqliteDatabase,
-  { url, ticks }: { readonly url: string; readonly ticks: TickSource },
+  { table, clock }: { readonly table: string; readonly clock: string },
+  { url, ticks, isForced }: Conversion,
 ): void {
+  if (isForced) return
   const rows = database
     .prepare(
-      `SELECT file_path, agent_id, live_until_us FROM old_leases
+      `SELECT file_path, agent_id, live_until_us FROM ${table}
        JOIN store_state USING (namespace)
        JOIN clock_domains USING (namespace)
-       WHERE status = 'active' AND generation = store_state.clock AND live_clock = generation
+       WHERE status = 'active' AND generation = store_state.clock AND ${clock} = generation
          AND live_until_us > ? AND base = ifnull(?, base) ORDER BY live_until_us`,
     )
     .raw()

@@ -282,6 +282,12 @@ function caseOf(side: 0 | 1): string {
   return `CASE event_type ${failed} ${cases.join(' ')} END`
 }
 
+/** Numbers of two leases that were made in the same millisecond differ. */
+const FINER_NUMBERS = `
+DROP INDEX idx_lease_history_lease;
+UPDATE lease_history SET lease_number = ${LEASE_NUMBER_FUNCTION}(lease_id);
+CREATE INDEX idx_lease_history_lease ON lease_history(lease_number);`
+
 const PRUNED_UP_TO = `
 ALTER TABLE store_state ADD COLUMN pruned_up_to INTEGER NOT NULL DEFAULT 0;
 UPDATE store_state SET pruned_up_to = ifnull((SELECT min(seq) FROM lease_history
@@ -387,7 +393,7 @@ export const MIGRATIONS: readonly Migration[] = [
     description: 'what is live in a table of its own; what has ended is history',
     sql: LIVE_SET,
     convert(database, circumstances) {
-      if (!circumstances.isForced) refuseWhileHeld(database, circumstances)
+      refuseWhileHeld(database, { table: 'old_leases', clock: 'live_clock' }, circumstances)
       convertRows(database)
       database.exec('DROP TABLE old_leases; DROP TABLE old_history;')
     },
@@ -409,6 +415,15 @@ export const MIGRATIONS: readonly Migration[] = [
     name: 'remember_what_was_pruned',
     description: 'up to which position the events of ended entries were pruned',
     sql: PRUNED_UP_TO,
+  },
+  {
+    version: 13,
+    name: 'tell_numbers_apart',
+    description: 'numbers of leases that differ within a millisecond',
+    sql: FINER_NUMBERS,
+    convert(database, circumstances) {
+      refuseWhileHeld(database, { table: 'live_leases', clock: 'live_leases.clock' }, circumstances)
+    },
   },
 ]
 

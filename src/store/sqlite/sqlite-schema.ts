@@ -7,7 +7,7 @@ import { fs } from '../../runtime/file-system.ts'
 import type { SqliteDatabase } from '../../drivers/sqlite-driver.ts'
 
 /** The newest version of the tables that this program knows: as many migrations as there are. */
-export const SCHEMA_VERSION = 12
+export const SCHEMA_VERSION = 13
 
 export const MIGRATION_TABLE: string = `
 CREATE TABLE IF NOT EXISTS migrations (

@@ -279,10 +279,12 @@ export function numberOf(sequence: number): number {
 
 /**
  * A number by which the events of a lease are found, made of the front of its id, which grows with time in those that
- * Tenure makes. Two leases may share one, so the id is compared as well.
+ * Tenure makes, and the count of ids in their millisecond. Without the count, a look for an id passed through the events
+ * of all that were made in the same millisecond, which took a fifth of a pair. Two leases may share one, so the id is
+ * compared as well.
  */
 export function leaseNumberOf(id: string): number {
-  const digits = id.slice(0, 8) + id.slice(9, 13) + id.slice(15, 16)
+  const digits = id.slice(2, 8) + id.slice(9, 13) + id.slice(15, 18)
   const number = Number.parseInt(digits, 16)
   return Number.isNaN(number) ? 0 : number
 }
