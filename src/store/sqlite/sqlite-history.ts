@@ -43,7 +43,7 @@ import {
   Where,
 } from './sqlite-state.ts'
 
-export const EVENT_COLUMNS =
+const EVENT_COLUMNS =
   'seq, lease_id, agent_id, file_path, session, event_type, event_at, clock, fence, request_id, data'
 
 export const INSERT_EVENT: string = `INSERT INTO lease_history
@@ -93,7 +93,7 @@ export function eventValues(
   ]
 }
 
-export function eventOf(row: SqliteRow, names: RowNames): RecordedEvent {
+function eventOf(row: SqliteRow, names: RowNames): RecordedEvent {
   const body = JSON.parse(row[10] as string) as RecordBody
   const leaseId = idOf(row[1] as string)
   const requestKey = row[9] as string | null

@@ -29,12 +29,13 @@ import {
   type SqliteStoreOptions,
 } from './sqlite-connection.ts'
 import { urgentFirst } from '../urgent-first.ts'
-import { EVENT_COLUMNS, eventOf, SqliteHistory, typeOf, wordOf } from './sqlite-history.ts'
+import { SqliteHistory, typeOf, wordOf } from './sqlite-history.ts'
 import { SqliteListeners, WakeFiles } from './sqlite-listeners.ts'
 import { SqliteQuestions } from './sqlite-questions.ts'
 import { idOf, keyOf, leaseNumberOf, type SqliteState, StatementCache } from './sqlite-state.ts'
 import { ENTRY_STATES, isLive, isWaiting, type Entry, type LeaseId } from '../../core/lease.ts'
 import { TTL_MS_MAX } from '../../core/limits.ts'
+import type { RecordBody } from '../../core/record.ts'
 import { hasEpoch, isTree, type Resource } from '../../core/resource.ts'
 import {
   parseSettingKey,
@@ -330,10 +331,12 @@ function isDatabaseError(error: unknown): boolean {
   return error instanceof Error && 'code' in error && !(error instanceof LeaseError)
 }
 
-const EVENT_BY_REQUEST = `SELECT ${EVENT_COLUMNS} FROM lease_history WHERE request_id = ? AND request_id > '' LIMIT 1`
-const EVENT_BY_OWN_ID = `SELECT ${EVENT_COLUMNS} FROM lease_history
-  WHERE lease_number = ? AND lease_id = ? AND request_id = '' LIMIT 1`
-const REQUEST_BY_ID = 'SELECT lease_id, event_type FROM requests WHERE id = ?'
+/** What a request id has done, in one question: in the ledger under its own name or that of its lease, or by a mark. */
+const PRIOR = `SELECT lease_id, event_type, data FROM lease_history
+    WHERE request_id = ? AND request_id > ''
+  UNION ALL SELECT lease_id, event_type, data FROM lease_history
+    WHERE lease_number = ? AND lease_id = ? AND request_id = ''
+  UNION ALL SELECT lease_id, event_type, '{}' FROM requests WHERE id = ? LIMIT 1`
 const EPOCH_OF = 'SELECT epoch FROM epochs WHERE namespace = ? AND resource = ?'
 const PUT_EPOCH = 'INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)'
 const INSERT_REQUEST = 'INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?)'
@@ -409,11 +412,9 @@ class SqliteRealms {
       if (entry !== undefined) entries.set(id, entry)
     }
     const { settingRows, lastFence } = this.#state
-    return {
-      ...{ entries, lastFence, ticketCount, prior },
-      settings: resolveSettings(settingRows, resource),
-      epoch: hasEpoch(resource) ? this.#epochOf(resource) : 0,
-    }
+    const settings = resolveSettings(settingRows, resource)
+    const epoch = hasEpoch(resource) ? this.#epochOf(resource) : 0
+    return { entries, lastFence, ticketCount, prior, settings, epoch }
   }
 
   /** Changed by the caller. */
@@ -444,16 +445,10 @@ class SqliteRealms {
   #prior(requestId: string): PriorEffect | null {
     const { statements } = this.#state
     const key = keyOf(requestId, this.#state)
-    const event =
-      statements.first(EVENT_BY_REQUEST, key) ??
-      statements.first(EVENT_BY_OWN_ID, leaseNumberOf(requestId), key)
-    if (event !== undefined) {
-      const { leaseId, type } = eventOf(event, this.#state).event
-      return { leaseId, type }
-    }
-    const mark = statements.first(REQUEST_BY_ID, key)
-    if (mark === undefined) return null
-    return { leaseId: idOf(mark[0] as string), type: typeOf(mark[1] as string) }
+    const row = statements.first(PRIOR, key, leaseNumberOf(requestId), key, key)
+    if (row === undefined) return null
+    const [leaseKey, word, data] = row as readonly [string, string, string]
+    return { leaseId: idOf(leaseKey), type: typeOf(word, JSON.parse(data) as RecordBody) }
   }
 }
 
