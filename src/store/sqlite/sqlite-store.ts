@@ -498,18 +498,13 @@ function tellVersion(database: SqliteDatabase): string {
 
 /** Rows that cannot be what this program wrote: edited by hand, half restored, or damaged. One line for each thing that is wrong. */
 function tellRows(database: SqliteDatabase): string {
-  const broken = RULES.flatMap((rule) => brokenBy(database, rule))
-  const all = [...broken, ...brokenSettings(database)]
+  const all = [
+    ...LIVE_RULES.flatMap((rule) => brokenBy(database, 'live_leases', rule)),
+    ...EVENT_RULES.flatMap((rule) => brokenBy(database, 'lease_history', rule)),
+    ...brokenSettings(database),
+  ]
   if (all.length > 0) throw new Error(all.join('\n'))
   return 'every row can be read'
-}
-
-interface ColumnRule {
-  readonly table: 'live_leases' | 'lease_history'
-  readonly column: string
-  readonly expectation: string
-  /** SQL that is true of a row that is wrong. */
-  readonly isWrong: string
 }
 
 /** More lines than this say no more than that something went over the table. */
@@ -517,61 +512,47 @@ const ROWS_TOLD_MAX = 5
 
 const quoted = (words: readonly string[]): string => words.map((word) => `'${word}'`).join(', ')
 
-const RULES: readonly ColumnRule[] = [
-  live('status', `one of ${ENTRY_STATES.join(', ')}`, `status NOT IN (${quoted(ENTRY_STATES)})`),
-  live('extent', 'exact or subtree', `extent NOT IN ('exact', 'subtree')`),
-  live(
+/** A column, what it must be, and SQL that is true of a row whose `value` there is not that. */
+type ColumnRule = readonly [column: string, expectation: string, isWrong: string]
+
+const LIVE_RULES: readonly ColumnRule[] = [
+  ['status', `one of ${ENTRY_STATES.join(', ')}`, `value NOT IN (${quoted(ENTRY_STATES)})`],
+  ['extent', 'exact or subtree', `value NOT IN ('exact', 'subtree')`],
+  [
     'file_path',
     'an absolute path or kind:name',
-    `file_path NOT GLOB '/*' AND file_path NOT GLOB '[a-z]*:?*'`,
-  ),
-  live('agent_id', '1..128 bytes', 'length(CAST(agent_id AS BLOB)) NOT BETWEEN 1 AND 128'),
-  live('fence', 'an integer', `typeof(fence) <> 'integer'`),
-  live('live_until_us', 'an integer (microseconds)', `typeof(live_until_us) <> 'integer'`),
-  live(
+    `value NOT GLOB '/*' AND value NOT GLOB '[a-z]*:?*'`,
+  ],
+  ['agent_id', '1..128 bytes', 'length(CAST(value AS BLOB)) NOT BETWEEN 1 AND 128'],
+  ['fence', 'an integer', `typeof(value) <> 'integer'`],
+  ['live_until_us', 'an integer (microseconds)', `typeof(value) <> 'integer'`],
+  [
     'clock',
     'a generation of clock_domains',
     `NOT EXISTS (SELECT 1 FROM clock_domains AS known
        WHERE known.namespace = live_leases.namespace AND known.generation = live_leases.clock)`,
-  ),
-  live('body', 'JSON', 'NOT json_valid(body)'),
-  inBody(
-    'ttlMs',
+  ],
+  ['body', 'JSON', 'NOT json_valid(value)'],
+  [
+    `body ->> '$.ttlMs'`,
     `an integer 1..${TTL_MS_MAX}`,
-    (field) => `typeof(${field}) <> 'integer' OR ${field} NOT BETWEEN 1 AND ${TTL_MS_MAX}`,
-  ),
-  inBody('mode', 'exclusive or shared', (field) => `${field} NOT IN ('exclusive', 'shared')`),
-  inBody('metadata', 'an object', (_, type) => `${type} <> 'object'`),
-  history('data', 'JSON', 'NOT json_valid(data)'),
-  history(
-    'event_type',
-    'the word of an event',
-    `event_type NOT IN (${quoted(LEASE_EVENT_TYPES.map(wordOf))})`,
-  ),
+    `typeof(value) <> 'integer' OR value NOT BETWEEN 1 AND ${TTL_MS_MAX}`,
+  ],
+  [`body ->> '$.mode'`, 'exclusive or shared', `value NOT IN ('exclusive', 'shared')`],
+  [`body ->> '$.metadata'`, 'an object', `json_type(body, '$.metadata') <> 'object'`],
 ]
 
-function live(column: string, expectation: string, isWrong: string): ColumnRule {
-  return { table: 'live_leases', column, expectation, isWrong }
-}
+const EVENT_RULES: readonly ColumnRule[] = [
+  ['data', 'JSON', 'NOT json_valid(value)'],
+  ['event_type', 'the word of an event', `value NOT IN (${quoted(LEASE_EVENT_TYPES.map(wordOf))})`],
+]
 
-function history(column: string, expectation: string, isWrong: string): ColumnRule {
-  return { table: 'lease_history', column, expectation, isWrong }
-}
-
-/** A field of the body; of one that is no JSON only that is told. */
-function inBody(
-  field: string,
-  expectation: string,
-  isWrong: (value: string, type: string) => string,
-): ColumnRule {
-  const column = `body ->> '$.${field}'`
-  const wrong = isWrong(`(${column})`, `json_type(body, '$.${field}')`)
-  return live(column, expectation, `CASE WHEN json_valid(body) THEN ${wrong} END`)
-}
-
-function brokenBy(database: SqliteDatabase, rule: ColumnRule): readonly string[] {
-  const { table, column, expectation, isWrong } = rule
-  const sql = `SELECT id, ${column} FROM ${table} WHERE ${isWrong} LIMIT ${ROWS_TOLD_MAX + 1}`
+/** Of a body that is no JSON only that is told. */
+function brokenBy(database: SqliteDatabase, table: string, rule: ColumnRule): readonly string[] {
+  const [column, expectation, isWrong] = rule
+  const readable = column.startsWith('body ->>') ? 'json_valid(body)' : 'true'
+  const sql = `SELECT id, ${column} AS value FROM ${table}
+    WHERE CASE WHEN ${readable} THEN ${isWrong} END LIMIT ${ROWS_TOLD_MAX + 1}`
   const rows = new StatementCache(database).all(sql)
   const lines = rows.slice(0, ROWS_TOLD_MAX).map(([id, value]) => {
     return `${table} row ${String(id)}: ${column} must be ${expectation}, got ${show(value)}`
