@@ -5,6 +5,7 @@
 import nodeModule from 'node:module'
 import path from 'node:path'
 import { invalid, LeaseError, messageOf } from '../core/errors.ts'
+import { report } from '../runtime/diagnostics.ts'
 import { existingDirectory, ownership } from '../runtime/file-system.ts'
 import { nodeVersions, builtinModule } from '../runtime/system-runtime.ts'
 import type { DriverPackage } from './driver-fault.ts'
@@ -57,6 +58,30 @@ export function requireSqlite<Database extends SqliteLike>(database: Database): 
 
 export function isInTransaction(database: SqliteLike): boolean {
   return 'inTransaction' in database ? database.inTransaction : database.isTransaction
+}
+
+/** Runs `work` in a write transaction of its own: all of it is committed, or after an error nothing. */
+export function inWriteTransaction(database: SqliteDatabase, work: () => void): void {
+  database.exec('BEGIN IMMEDIATE')
+  try {
+    work()
+    database.exec('COMMIT')
+  } catch (error) {
+    rollBack(database, 'sqlite/rollback')
+    throw error
+  }
+}
+
+/**
+ * After some errors SQLite has rolled back by itself, and then there is nothing left to undo. A rollback that fails is only
+ * reported: the error that led to it says more.
+ */
+export function rollBack(database: SqliteLike, source: string, sql = 'ROLLBACK'): void {
+  try {
+    if (isInTransaction(database)) database.exec(sql)
+  } catch (error) {
+    if (isInTransaction(database)) report(source, error)
+  }
 }
 
 /** Older ones may damage a database in WAL mode that several processes write to. */

@@ -8,6 +8,7 @@
 import {
   isInTransaction,
   requireSqlite,
+  rollBack,
   type SqliteLike,
   type SqliteStatementLike,
 } from '../drivers/sqlite-driver.ts'
@@ -22,7 +23,6 @@ import {
   type GuardedLease,
   type WriteOptions,
 } from './act.ts'
-import { report } from '../runtime/diagnostics.ts'
 import {
   MARK_TABLE,
   marksOf,
@@ -104,19 +104,9 @@ export class SqliteGuard<Database extends SqliteLike> {
       if (!joined) this.#database.exec('COMMIT')
       return result
     } catch (error) {
-      this.#undo(joined)
+      const undo = joined ? 'ROLLBACK TO tenure_guard; RELEASE tenure_guard' : 'ROLLBACK'
+      rollBack(this.#database, 'guard/sqlite-rollback', undo)
       throw error
-    }
-  }
-
-  #undo(joined: boolean): void {
-    // SQLite has rolled back by itself after some errors, and then there is nothing left to undo.
-    if (!isInTransaction(this.#database)) return
-    try {
-      this.#database.exec(joined ? 'ROLLBACK TO tenure_guard; RELEASE tenure_guard' : 'ROLLBACK')
-    } catch (error) {
-      // The caller hears why the write failed, which says more than this.
-      report('guard/sqlite-rollback', error)
     }
   }
 }

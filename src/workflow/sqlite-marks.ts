@@ -11,12 +11,11 @@ import { parseSpanMs, refuseUnknown } from '../core/input.ts'
 import {
   isBusy,
   isDiskAway,
-  isInTransaction,
   requireSqlite,
+  rollBack,
   type SqliteLike,
 } from '../drivers/sqlite-driver.ts'
 import { releaseSavepoint, SAVEPOINT } from '../guard/sqlite-guard.ts'
-import { report } from '../runtime/diagnostics.ts'
 import { pause } from '../runtime/pause.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
@@ -141,17 +140,8 @@ export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Dat
       await this.#retried('COMMIT', this.#runtime.monotonicMs() + this.#waitMs)
       return result
     } catch (error) {
-      this.#undo()
+      rollBack(this.#database, 'workflow/sqlite-rollback')
       throw error
-    }
-  }
-
-  /** A rollback that fails is reported only: the first error is more useful, and the next `BEGIN` fails as well. */
-  #undo(): void {
-    try {
-      if (isInTransaction(this.#database)) this.#database.exec('ROLLBACK')
-    } catch (error) {
-      report('workflow/sqlite-rollback', error)
     }
   }
 

@@ -8,7 +8,11 @@
  * `user_version` is the version of the tables.
  */
 import { LeaseError } from '../../core/errors.ts'
-import { accessError, type SqliteDatabase } from '../../drivers/sqlite-driver.ts'
+import {
+  accessError,
+  inWriteTransaction,
+  type SqliteDatabase,
+} from '../../drivers/sqlite-driver.ts'
 import { fs, ifThere } from '../../runtime/file-system.ts'
 import {
   APPLICATION_ID,
@@ -121,18 +125,12 @@ function refuseForeignSchema(file: string, schema: string): void {
  */
 export function claimFile(database: SqliteDatabase, file: string): void {
   if (versionOf(database, file) === SCHEMA_VERSION) return
-  database.exec('BEGIN IMMEDIATE')
-  try {
-    if (database.pragma('application_id', { simple: true }) !== APPLICATION_ID) {
-      refuseForeignSchema(file, schemaOf(database))
-      database.pragma(`application_id = ${APPLICATION_ID}`)
-      database.exec(MIGRATION_TABLE)
-    }
-    database.exec('COMMIT')
-  } catch (error) {
-    if (database.inTransaction) database.exec('ROLLBACK')
-    throw error
-  }
+  inWriteTransaction(database, () => {
+    if (database.pragma('application_id', { simple: true }) === APPLICATION_ID) return
+    refuseForeignSchema(file, schemaOf(database))
+    database.pragma(`application_id = ${APPLICATION_ID}`)
+    database.exec(MIGRATION_TABLE)
+  })
 }
 
 function schemaOf(database: SqliteDatabase): string {

@@ -5,12 +5,14 @@
 import path from 'node:path'
 import { parseNamespace } from '../../core/resource.ts'
 import { fs } from '../../runtime/file-system.ts'
+import { pause } from '../../runtime/pause.ts'
 import { isProcessAlive, ownProcessId, systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
 import { hostTicks } from '../embedded-clock.ts'
 import {
   accessError,
+  inWriteTransaction,
   isBusy,
   loadSqlite,
   sqliteError,
@@ -99,19 +101,13 @@ export async function retryWhileBusy<Result>(
       const waitedMs = runtime.monotonicMs() - startMs
       if (!isBusy(error) || waitedMs > busyMs) throw sqliteError(error, url)
     }
-    await pause(runtime, backOffMs(runtime, tries))
+    await pause(runtime, backOffMs(runtime, tries), { keepAlive: true })
   }
 }
 
 export function backOffMs(runtime: Runtime, tries: number): number {
   const ceilingMs = Math.min(BUSY_RETRY_MS_MAX, 2 ** Math.min(tries, 10))
   return Math.max(1, Math.round(ceilingMs * (0.5 + runtime.random() / 2)))
-}
-
-function pause(runtime: Runtime, delayMs: number): Promise<void> {
-  return new Promise((resolve) => {
-    runtime.setTimer(delayMs, resolve, { keepAlive: true })
-  })
 }
 
 function prepareDirectory(databasePath: string): void {
@@ -173,20 +169,15 @@ interface Opener {
  * is a new one. Its name has no boot, and therefore proves nothing about processes that used another.
  */
 function electDomain(database: SqliteDatabase, { runtime, ticks }: Timed): string {
-  database.exec('BEGIN IMMEDIATE')
-  try {
+  let base = `${ticks.host}//${runtime.uuid()}`
+  inWriteTransaction(database, () => {
     const openers = database.prepare('SELECT pid, base, tick_us FROM openers').all() as Opener[]
     const tickUs = ticks.tickUs()
     const companion = openers.find(({ pid, tick_us }) => isProcessAlive(pid) && tick_us <= tickUs)
-    const base = companion?.base ?? `${ticks.host}//${runtime.uuid()}`
     if (companion === undefined) database.exec('DELETE FROM openers')
-    database
-      .prepare('INSERT OR REPLACE INTO openers VALUES (?, ?, ?)')
-      .run(ownProcessId(), base, tickUs)
-    database.exec('COMMIT')
-    return base
-  } catch (error) {
-    if (database.inTransaction) database.exec('ROLLBACK')
-    throw error
-  }
+    else base = companion.base
+    const insert = database.prepare('INSERT OR REPLACE INTO openers VALUES (?, ?, ?)')
+    insert.run(ownProcessId(), base, tickUs)
+  })
+  return base
 }

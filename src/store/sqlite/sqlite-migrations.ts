@@ -9,7 +9,7 @@ import { LeaseError } from '../../core/errors.ts'
 import { LEASE_EVENT_TYPES } from '../../core/event.ts'
 import { USUAL_STATES } from '../../core/record.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
-import { sqliteCode, type SqliteDatabase } from '../../drivers/sqlite-driver.ts'
+import { inWriteTransaction, sqliteCode, type SqliteDatabase } from '../../drivers/sqlite-driver.ts'
 import { convertRows, refuseWhileHeld } from './sqlite-conversion.ts'
 import { wordOf } from './sqlite-history.ts'
 import { MIGRATION_TABLE } from './sqlite-schema.ts'
@@ -441,20 +441,18 @@ function applyOnce(
   circumstances: Circumstances,
 ): void {
   const { wallMs } = circumstances
-  database.exec('BEGIN IMMEDIATE')
   try {
-    const done = database
-      .prepare(`SELECT 1 FROM migrations WHERE version = ? AND status = 'success'`)
-      .get(migration.version)
-    if (done === undefined) {
+    inWriteTransaction(database, () => {
+      const done = database
+        .prepare(`SELECT 1 FROM migrations WHERE version = ? AND status = 'success'`)
+        .get(migration.version)
+      if (done !== undefined) return
       database.exec(migration.sql)
       migration.convert?.(database, circumstances)
       database.pragma(`user_version = ${migration.version}`)
       record(database, migration, { wallMs, error: null })
-    }
-    database.exec('COMMIT')
+    })
   } catch (cause) {
-    if (database.inTransaction) database.exec('ROLLBACK')
     if (sqliteCode(cause) !== 'SQLITE_ERROR') throw cause
     const error = cause instanceof Error ? cause.message : String(cause)
     record(database, migration, { wallMs, error })

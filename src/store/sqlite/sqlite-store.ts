@@ -12,13 +12,13 @@ import { recordedEvents, type Commit, type EntryChange } from '../../core/commit
 import { closedError, isLeaseError, LeaseError, show } from '../../core/errors.ts'
 import { LEASE_EVENT_TYPES } from '../../core/event.ts'
 import type { ReadSet, Wake, PriorEffect, RealmView } from '../../core/realm.ts'
-import { report } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import type { Checkup, Decide, Store, StoreDescription } from '../../store-port/store.ts'
 import { nowOf } from '../embedded-clock.ts'
 import {
   isBusy,
   loadSqlite,
+  rollBack,
   sqliteError,
   type SqliteDatabase,
 } from '../../drivers/sqlite-driver.ts'
@@ -305,13 +305,7 @@ export class SqliteStore implements Store {
   #rollBack(): void {
     this.#state.reset()
     this.#realms.forget()
-    if (!this.#database.inTransaction) return
-    try {
-      this.#database.exec('ROLLBACK')
-    } catch (error) {
-      // SQLite has rolled back by itself, as it does after some I/O errors.
-      if (this.#database.inTransaction) report('store/sqlite/rollback', error)
-    }
+    rollBack(this.#database, 'store/sqlite/rollback')
   }
 
   #busyError(): LeaseError {
