@@ -4,6 +4,7 @@
  * not installed.
  */
 import { LeaseError, messageOf } from '../core/errors.ts'
+import { hasCode } from '../runtime/file-system.ts'
 
 export interface DriverPackage {
   readonly name: 'better-sqlite3' | 'ioredis' | 'pg'
@@ -43,18 +44,13 @@ function adviceFor(driver: DriverPackage, cause: unknown, said: string): string 
 
 /** The package itself, not something that it asks for in turn. */
 function isNotFound(name: string, cause: unknown, said: string): boolean {
-  const code = codeOf(cause)
-  const isMissing = code === 'ERR_MODULE_NOT_FOUND' || code === 'MODULE_NOT_FOUND'
+  const isMissing = hasCode(cause, 'ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND')
   return isMissing && new RegExp(`^Cannot find (package|module) '${name}'`).test(said)
 }
 
 /** Its compiled part is absent, because install scripts did not run, or fits another version of Node or of the system. */
 function isNotBuilt(cause: unknown, said: string): boolean {
-  return codeOf(cause) === 'ERR_DLOPEN_FAILED' || said.startsWith('Could not locate the bindings')
-}
-
-function codeOf(cause: unknown): unknown {
-  return cause instanceof Error && 'code' in cause ? cause.code : undefined
+  return hasCode(cause, 'ERR_DLOPEN_FAILED') || said.startsWith('Could not locate the bindings')
 }
 
 /** In one line, without the list of places that were tried and without advice that is given better here. */

@@ -6,7 +6,7 @@ import nodeModule from 'node:module'
 import path from 'node:path'
 import { invalid, LeaseError, messageOf } from '../core/errors.ts'
 import { report } from '../runtime/diagnostics.ts'
-import { existingDirectory, ownership } from '../runtime/file-system.ts'
+import { existingDirectory, hasCode, ownership } from '../runtime/file-system.ts'
 import { nodeVersions, builtinModule } from '../runtime/system-runtime.ts'
 import type { DriverPackage } from './driver-fault.ts'
 
@@ -302,8 +302,7 @@ class NodeStatement implements SqliteStatement {
     try {
       return read()
     } catch (error) {
-      if (!(error instanceof Error && 'code' in error)) throw error
-      if (error.code !== 'ERR_OUT_OF_RANGE') throw error
+      if (!hasCode(error, 'ERR_OUT_OF_RANGE')) throw error
     }
     this.#statement.setReadBigInts(true)
     try {

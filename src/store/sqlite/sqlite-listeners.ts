@@ -3,10 +3,11 @@
  * wake files and, as a safety net, by a glance at `data_version`, which moves when another connection has committed.
  */
 import { createHash } from 'node:crypto'
-import fs from 'node:fs'
+import type nodeFs from 'node:fs'
 import path from 'node:path'
 import type { Wake } from '../../core/realm.ts'
 import { RepeatedFault, report } from '../../runtime/diagnostics.ts'
+import { fs, hasCode } from '../../runtime/file-system.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import { setImmediate } from '../../runtime/system-runtime.ts'
 import type { Unsubscribe } from '../../store-port/store.ts'
@@ -196,7 +197,7 @@ interface WakeFilesOptions {
 export class WakeFiles {
   readonly directory: string
   readonly #runtime: WakeFilesOptions['runtime']
-  readonly #watchers = new Map<string, fs.FSWatcher>()
+  readonly #watchers = new Map<string, nodeFs.FSWatcher>()
   readonly #fault: RepeatedFault
 
   constructor({ databasePath, runtime, source = 'store/sqlite/wake' }: WakeFilesOptions) {
@@ -264,12 +265,12 @@ export class WakeFiles {
       try {
         fs.utimesSync(file, seconds, seconds)
       } catch (error) {
-        if (codeOf(error) !== 'EPERM') throw error
+        if (!hasCode(error, 'EPERM')) throw error
         fs.writeFileSync(file, '.', { flag: 'r+' })
       }
       this.#fault.succeeded()
     } catch (error) {
-      if (codeOf(error) !== 'ENOENT') this.#fault.failed(error)
+      if (!hasCode(error, 'ENOENT')) this.#fault.failed(error)
     }
   }
 
@@ -288,8 +289,7 @@ export class WakeFiles {
     try {
       fs.rmdirSync(this.directory)
     } catch (error) {
-      const isInUse = ['ENOENT', 'ENOTEMPTY', 'EEXIST'].includes(codeOf(error))
-      if (!isInUse) report('store/sqlite/directory', error)
+      if (!hasCode(error, 'ENOENT', 'ENOTEMPTY', 'EEXIST')) report('store/sqlite/directory', error)
     }
   }
 
@@ -297,7 +297,7 @@ export class WakeFiles {
     try {
       return fs.readdirSync(this.directory)
     } catch (error) {
-      if (codeOf(error) !== 'ENOENT') report('store/sqlite/directory', error)
+      if (!hasCode(error, 'ENOENT')) report('store/sqlite/directory', error)
       return []
     }
   }
@@ -320,8 +320,4 @@ export class WakeFiles {
     const name = plain ? session : `h-${createHash('sha256').update(session).digest('hex')}`
     return path.join(this.directory, name)
   }
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : ''
 }

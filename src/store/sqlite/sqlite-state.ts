@@ -23,11 +23,8 @@ import type { SettingChange } from '../../store-port/store.ts'
 import type { SqliteConnection } from './sqlite-connection.ts'
 import { newerError, SCHEMA_VERSION } from './sqlite-schema.ts'
 
-interface Domain {
-  readonly name: string
-  readonly base: string
-  readonly sinceUs: number
-}
+/** What is written down of a clock. */
+type Domain = Omit<ClockState, 'lastUs' | 'lastWallMs'>
 
 const READ_VERSION = 'PRAGMA user_version'
 const READ_STATE = `SELECT last_fence, last_seq, clock, last_us, last_wall_ms, config_revision, number,
@@ -43,6 +40,8 @@ const ADD_DOMAIN = 'INSERT OR IGNORE INTO clock_domains VALUES (?, ?, ?, ?, ?)'
 const READ_SETTINGS = `SELECT config_key, config_value, scope, resource_id, updated_at = created_at
   FROM lease_configs WHERE namespace = ? ORDER BY rowid`
 const ADD_SETTING = 'INSERT INTO lease_configs VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)'
+const ADD_DEFAULT = ADD_SETTING.replace('INSERT', 'INSERT OR IGNORE')
+const READ_NUMBER = 'SELECT number FROM store_state WHERE namespace = ?'
 
 export class SqliteState implements RowNames {
   readonly namespace: string
@@ -84,7 +83,7 @@ export class SqliteState implements RowNames {
     this.pruneClock = readingMs === 0 ? null : { readingMs, believedMs }
     this.lastFence = lastFence
     this.lastSequence = lastSequence
-    this.clock = generation === 0 ? null : this.#clockOf({ generation, lastUs, lastWallMs })
+    this.clock = generation === 0 ? null : { ...this.#domain(generation), lastUs, lastWallMs }
     if (revision !== this.#configRevision) this.#loadSettings(revision)
   }
 
@@ -110,7 +109,11 @@ export class SqliteState implements RowNames {
   tick(): ClockState {
     const known = this.clock
     const next = this.peek()
-    if (next.generation !== known?.generation) this.#meetDomain(next)
+    if (next.generation !== known?.generation) {
+      const { generation, base, sinceUs, lastWallMs } = next
+      this.statements.run(ADD_DOMAIN, this.namespace, generation, base, sinceUs, lastWallMs)
+      this.#domains.set(generation, next)
+    }
     this.clock = next
     return next
   }
@@ -122,7 +125,7 @@ export class SqliteState implements RowNames {
   }
 
   domainOf(generation: number): string {
-    return this.#domain(generation).name
+    return this.#domain(generation).domain
   }
 
   /** Of the clock that this store goes by, or is about to: it need not be written down yet. */
@@ -133,9 +136,7 @@ export class SqliteState implements RowNames {
   /** A clock of another store, of which a rebuilt one tells, is written down under a number below 0. */
   generationOf(domain: string): number {
     const generation = this.ownGenerationOf(domain)
-    if (this.#domains.get(generation)?.name === domain) return generation
-    const own = this.statements.first(READ_DOMAIN, this.namespace, generation)
-    if (own !== undefined && domainName(own[0] as string, generation) === domain) return generation
+    if (this.#knownDomain(generation)?.domain === domain) return generation
     const foreign = this.statements.first(FIND_FOREIGN, this.namespace, domain)
     if (foreign !== undefined) return foreign[0] as number
     const lowest = this.statements.first(LOWEST_DOMAIN, this.namespace)?.[0]
@@ -144,28 +145,22 @@ export class SqliteState implements RowNames {
     return next
   }
 
-  #clockOf(kept: { generation: number; lastUs: number; lastWallMs: number }): ClockState {
-    const { name, base, sinceUs } = this.#domain(kept.generation)
-    const { generation, lastUs, lastWallMs } = kept
-    return { base, generation, domain: name, sinceUs, lastUs, lastWallMs }
-  }
-
   #domain(generation: number): Domain {
-    const known = this.#domains.get(generation)
-    if (known !== undefined) return known
-    const row = this.statements.first(READ_DOMAIN, this.namespace, generation)
-    if (row === undefined) throw new Error(`clock ${generation} was never written down`)
-    const base = row[0] as string
-    const name = generation < 0 ? base : domainName(base, generation)
-    const domain = { name, base, sinceUs: row[1] as number }
-    this.#domains.set(generation, domain)
+    const domain = this.#knownDomain(generation)
+    if (domain === undefined) throw new Error(`clock ${generation} was never written down`)
     return domain
   }
 
-  #meetDomain(clock: ClockState): void {
-    const { generation, base, domain, sinceUs, lastWallMs } = clock
-    this.statements.run(ADD_DOMAIN, this.namespace, generation, base, sinceUs, lastWallMs)
-    this.#domains.set(generation, { name: domain, base, sinceUs })
+  #knownDomain(generation: number): Domain | undefined {
+    const known = this.#domains.get(generation)
+    if (known !== undefined) return known
+    const row = this.statements.first(READ_DOMAIN, this.namespace, generation)
+    if (row === undefined) return undefined
+    const [base, sinceUs] = row as readonly [string, number]
+    const domain = generation < 0 ? base : domainName(base, generation)
+    const found = { generation, base, domain, sinceUs }
+    this.#domains.set(generation, found)
+    return found
   }
 
   #loadSettings(revision: number): void {
@@ -211,35 +206,28 @@ function settingOf(row: SqliteRow): readonly SettingRow[] {
 
 /** Makes the row of counters and the default configuration of a namespace, once. */
 export function createNamespace(database: SqliteDatabase, namespace: string, wallMs: number): void {
-  const exists = database.prepare('SELECT 1 FROM store_state WHERE namespace = ?').get(namespace)
-  if (exists !== undefined) return
+  const statements = new StatementCache(database)
+  const readNumber = (): SqliteRow | undefined => statements.first(READ_NUMBER, namespace)
+  if (readNumber() !== undefined) return
   // The default namespace has the number 0, whether or not it is the first.
   const number =
     namespace === DEFAULT_NAMESPACE
       ? '0'
       : `(SELECT max(1, ifnull(max(number), 0) + 1) FROM store_state)`
-  const { changes } = database
-    .prepare(`INSERT OR IGNORE INTO store_state SELECT ?, 0, 0, 0, 0, 0, 0, ${number}, 0, 0, 0`)
-    .run(namespace)
-  if (changes === 0) return
-  const [made] = database
-    .prepare('SELECT number FROM store_state WHERE namespace = ?')
-    .raw()
-    .get(namespace) as readonly [number]
-  if (made >= NAMESPACES_MAX) {
-    database.prepare('DELETE FROM store_state WHERE namespace = ?').run(namespace)
+  const insert = `INSERT OR IGNORE INTO store_state SELECT ?, 0, 0, 0, 0, 0, 0, ${number}, 0, 0, 0`
+  if (statements.run(insert, namespace) === 0) return
+  if (Number(readNumber()?.[0]) >= NAMESPACES_MAX) {
+    statements.run('DELETE FROM store_state WHERE namespace = ?', namespace)
     throw new LeaseError(
       'LIMIT_EXCEEDED',
       `namespaces of one database must be at most ${NAMESPACES_MAX}, got another: ${namespace}`,
     )
   }
-  const insert = database.prepare(
-    `INSERT OR IGNORE INTO lease_configs VALUES (?, ?, ?, ?, ?, 'global', NULL, 0, ?, ?, ?)`,
-  )
   for (const key of SETTING_KEYS) {
     const { initial, type, description } = SETTING_TABLE[key]
     const id = `${namespace}/${key}`
-    insert.run(id, key, String(initial), type, description, wallMs, wallMs, namespace)
+    const row = [id, key, String(initial), type, description, 'global', null]
+    statements.run(ADD_DEFAULT, ...row, wallMs, wallMs, namespace)
   }
 }
 

@@ -6,7 +6,7 @@
  * that another process is writing to is tried again asynchronously: the event loop never waits for it. At the end is what
  * `tenure doctor` looks at.
  */
-import fs from 'node:fs'
+import { fs } from '../../runtime/file-system.ts'
 import { setImmediate, systemRuntime } from '../../runtime/system-runtime.ts'
 import { recordedEvents, type Commit, type EntryChange } from '../../core/commit.ts'
 import { closedError, isLeaseError, LeaseError, show } from '../../core/errors.ts'
