@@ -17,7 +17,8 @@ export interface SqliteStatement {
   run(...values: readonly SqliteValue[]): { readonly changes: number }
   get(...values: readonly SqliteValue[]): unknown
   all(...values: readonly SqliteValue[]): unknown[]
-  raw(enabled?: boolean): this
+  /** From now on rows are arrays. */
+  raw(): SqliteStatement
 }
 
 export interface SqliteDatabase {
@@ -202,7 +203,15 @@ function whoseStore(file: string): string {
   return ownership([file, `${file}-wal`, `${file}-shm`, existingDirectory(file)])
 }
 
-/** The system does not let this process use the file. */
+/** What the work comes to; where the system does not let this process use the file, an error that says whose it is. */
+export function withAccess<Result>(file: string, work: () => Result): Result {
+  try {
+    return work()
+  } catch (cause) {
+    throw accessError(file, cause)
+  }
+}
+
 export function accessError(file: string, cause: unknown): LeaseError {
   const store = `sqlite:${file}`
   const message = `${store} cannot be used: ${messageOf(cause)}${whoseStore(file)}`
@@ -252,7 +261,7 @@ class NodeSqliteDatabase implements SqliteDatabase {
   }
 
   prepare(sql: string): SqliteStatement {
-    return new NodeStatement(this.#database.prepare(sql))
+    return statementOf(this.#database.prepare(sql))
   }
 
   exec(sql: string): void {
@@ -273,43 +282,31 @@ class NodeSqliteDatabase implements SqliteDatabase {
   }
 }
 
-class NodeStatement implements SqliteStatement {
-  readonly #statement: NodeSqliteStatement
-
-  constructor(statement: NodeSqliteStatement) {
-    this.#statement = statement
+function statementOf(statement: NodeSqliteStatement): SqliteStatement {
+  const made: SqliteStatement = {
+    run: (...values) => statement.run(...values) as { readonly changes: number },
+    get: (...values) => withoutBigInts(statement, () => statement.get(...values)),
+    all: (...values) => withoutBigInts(statement, () => statement.all(...values)) as unknown[],
+    raw: () => {
+      statement.setReturnArrays(true)
+      return made
+    },
   }
+  return made
+}
 
-  run(...values: readonly SqliteValue[]): { readonly changes: number } {
-    return this.#statement.run(...values) as { readonly changes: number }
+/** What a damaged row holds is for its reader to refuse, so integers that no number can hold are rounded. */
+function withoutBigInts(statement: NodeSqliteStatement, read: () => unknown): unknown {
+  try {
+    return read()
+  } catch (error) {
+    if (!hasCode(error, 'ERR_OUT_OF_RANGE')) throw error
   }
-
-  get(...values: readonly SqliteValue[]): unknown {
-    return this.#read(() => this.#statement.get(...values))
-  }
-
-  all(...values: readonly SqliteValue[]): unknown[] {
-    return this.#read(() => this.#statement.all(...values)) as unknown[]
-  }
-
-  raw(enabled = true): this {
-    this.#statement.setReturnArrays(enabled)
-    return this
-  }
-
-  /** What a damaged row holds is for its reader to refuse, so integers that no number can hold are rounded. */
-  #read(read: () => unknown): unknown {
-    try {
-      return read()
-    } catch (error) {
-      if (!hasCode(error, 'ERR_OUT_OF_RANGE')) throw error
-    }
-    this.#statement.setReadBigInts(true)
-    try {
-      return withNumbers(read())
-    } finally {
-      this.#statement.setReadBigInts(false)
-    }
+  statement.setReadBigInts(true)
+  try {
+    return withNumbers(read())
+  } finally {
+    statement.setReadBigInts(false)
   }
 }
 

@@ -2,12 +2,24 @@
  * Positions of stores that number their events: the number, as text. Callers treat it as opaque.
  */
 import { invalid, LeaseError } from '../core/errors.ts'
-import type { Position } from '../store-port/store.ts'
+import type { HistoryQuery, Position } from '../store-port/store.ts'
 
 export function parsePosition(position: Position): number {
   const sequence = /^\d{1,15}$/.test(position) ? Number(position) : Number.NaN
   if (Number.isSafeInteger(sequence)) return sequence
   throw invalid('after', 'must be a position from history or watch', position)
+}
+
+/** The positions that a question goes through, in a ledger that has given `last` and keeps all after `prunedUpTo`. */
+export function rangeOf(
+  { after, newestFirst, unbroken }: HistoryQuery,
+  last: number,
+  prunedUpTo: number,
+): { readonly from: number; readonly to: number } {
+  if (after === undefined) return { from: 0, to: last }
+  const reached = parseReached(after, last)
+  if (unbroken === true && reached < prunedUpTo) throw prunedError(after, String(prunedUpTo))
+  return newestFirst === true ? { from: 0, to: reached - 1 } : { from: reached + 1, to: last }
 }
 
 /** Parses a position that a store may have given: it numbered its events up to `last`. */

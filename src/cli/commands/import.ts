@@ -16,10 +16,10 @@ import { fs, ifThere } from '../../runtime/file-system.ts'
 import { restoreLedger } from '../../service/restore-ledger.ts'
 import type { Store } from '../../store-port/store.ts'
 import {
-  accessError,
   loadSqlite,
   sqliteError,
   type SqliteDatabase,
+  withAccess,
 } from '../../drivers/sqlite-driver.ts'
 import { SEED_LEASE_COLUMNS, isTenureStore } from '../../store/sqlite/file-origin.ts'
 import { SqliteStore } from '../../store/sqlite/sqlite-store.ts'
@@ -114,24 +114,20 @@ async function takeOver(source: string, target: string, identity: Identity): Pro
 
 /** Beside the target: a file cannot be renamed into another file system. */
 function makeWorkshop(target: string): string {
-  try {
+  return withAccess(target, () => {
     fs.mkdirSync(path.dirname(target), { recursive: true })
     return fs.mkdtempSync(path.join(path.dirname(target), '.tenure-import-'))
-  } catch (cause) {
-    throw accessError(target, cause)
-  }
+  })
 }
 
 /** With what was not yet moved into the file, or must still be rolled back. */
 function copyDatabase(source: string, copy: string): void {
-  try {
+  withAccess(source, () => {
     fs.copyFileSync(source, copy)
     for (const suffix of ['-wal', '-journal']) {
       ifThere(() => fs.copyFileSync(`${source}${suffix}`, `${copy}${suffix}`))
     }
-  } catch (cause) {
-    throw accessError(source, cause)
-  }
+  })
 }
 
 interface Source {

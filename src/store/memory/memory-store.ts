@@ -21,7 +21,7 @@ import {
 import { resolveSettings, type SettingRow } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
-import { parseReached, prunedError } from '../position.ts'
+import { rangeOf } from '../position.ts'
 import type {
   Decide,
   EntryQuery,
@@ -137,16 +137,14 @@ export class MemoryStore implements Store {
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
     this.#refuseIfClosed()
-    const { after: given, unbroken, newestFirst = false, limit } = query
-    const after = given === undefined ? null : parseReached(given, this.#sequence)
-    if (unbroken === true && after !== null && after < this.#prunedUpTo) {
-      throw prunedError(String(after), String(this.#prunedUpTo))
-    }
+    const { from, to } = rangeOf(query, this.#sequence, this.#prunedUpTo)
     const found: LedgerEntry[] = []
-    for (const { sequence, event } of newestFirst ? this.#ledger.toReversed() : this.#ledger) {
-      if (found.length === limit) break
-      if (after !== null && (newestFirst ? sequence >= after : sequence <= after)) continue
-      if (matchesEvent(event, query)) found.push({ position: String(sequence), event })
+    for (const { sequence, event } of query.newestFirst
+      ? this.#ledger.toReversed()
+      : this.#ledger) {
+      if (found.length === query.limit) break
+      if (sequence < from || sequence > to || !matchesEvent(event, query)) continue
+      found.push({ position: String(sequence), event })
     }
     return found
   }

@@ -8,11 +8,7 @@
  * `user_version` is the version of the tables.
  */
 import { LeaseError } from '../../core/errors.ts'
-import {
-  accessError,
-  inWriteTransaction,
-  type SqliteDatabase,
-} from '../../drivers/sqlite-driver.ts'
+import { inWriteTransaction, type SqliteDatabase, withAccess } from '../../drivers/sqlite-driver.ts'
 import { fs, ifThere } from '../../runtime/file-system.ts'
 import {
   APPLICATION_ID,
@@ -59,7 +55,7 @@ export function refuseForeignFile(file: string): void {
   if (status === null || !status.isFile()) return
   if (status.nlink > 1) throw manyNames(file, status.nlink)
   if (status.size === 0) return
-  const handle = openToRead(file)
+  const handle = withAccess(file, () => fs.openSync(file, 'r'))
   try {
     refuseUnlessOurs(file, handle)
   } finally {
@@ -71,14 +67,6 @@ function manyNames(file: string, names: number): LeaseError {
   const store = `sqlite:${file}`
   const message = `${store} cannot be used: the file has ${names} names (hard links), and must have one`
   return new LeaseError('STORE_UNAVAILABLE', message, { details: { store } })
-}
-
-function openToRead(file: string): number {
-  try {
-    return fs.openSync(file, 'r')
-  } catch (cause) {
-    throw accessError(file, cause)
-  }
 }
 
 function refuseUnlessOurs(file: string, handle: number): void {

@@ -11,12 +11,12 @@ import type { Runtime } from '../../runtime/runtime.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
 import { hostTicks } from '../embedded-clock.ts'
 import {
-  accessError,
   inWriteTransaction,
   isBusy,
   loadSqlite,
   sqliteError,
   type SqliteDatabase,
+  withAccess,
 } from '../../drivers/sqlite-driver.ts'
 import { isPlainlyOurs, notOurs, SCHEMA_VERSION, versionOf } from './sqlite-schema.ts'
 import { createNamespace } from './sqlite-state.ts'
@@ -62,7 +62,7 @@ export async function connect(options: SqliteStoreOptions): Promise<SqliteConnec
   const isReady = isPlainlyOurs(options.path)
   const origin = isReady ? null : await import('./file-origin.ts')
   const migrations = isReady ? null : await import('./sqlite-migrations.ts')
-  prepareDirectory(options.path)
+  withAccess(options.path, () => makeDirectory(path.dirname(path.resolve(options.path))))
   return retryWhileBusy(settled, () => {
     let database: SqliteDatabase | null = null
     try {
@@ -110,22 +110,9 @@ export function backOffMs(runtime: Runtime, tries: number): number {
   return Math.max(1, Math.round(ceilingMs * (0.5 + runtime.random() / 2)))
 }
 
-function prepareDirectory(databasePath: string): void {
-  try {
-    makeDirectory(path.dirname(path.resolve(databasePath)))
-  } catch (cause) {
-    throw accessError(databasePath, cause)
-  }
-}
-
 /** SQLite would let no user but its maker write it. What SQLite makes beside it has the mode of the file. */
 function makeFile(file: string): void {
-  if (fs.existsSync(file)) return
-  try {
-    fs.closeSync(fs.openSync(file, 'a'))
-  } catch (cause) {
-    throw accessError(file, cause)
-  }
+  if (!fs.existsSync(file)) withAccess(file, () => fs.closeSync(fs.openSync(file, 'a')))
 }
 
 /** Level by level: where a file system answers that nothing can be made, Node's own way never ends. */

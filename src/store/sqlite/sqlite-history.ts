@@ -17,7 +17,7 @@ import {
   type PruneCut,
 } from '../../core/retention.ts'
 import type { Now, Tick } from '../../core/time.ts'
-import { parseReached, prunedError } from '../position.ts'
+import { rangeOf } from '../position.ts'
 import type {
   EntryQuery,
   HistoryQuery,
@@ -192,7 +192,9 @@ export class SqliteHistory {
 
   read(query: HistoryQuery): readonly LedgerEntry[] {
     const found: LedgerEntry[] = []
-    const range = this.#rangeOf(query)
+    const { lastSequence, prunedUpTo } = this.#state
+    const descending = query.newestFirst === true
+    const range = { ...rangeOf(query, lastSequence, prunedUpTo), descending }
     for (const { position, event } of this.#candidates(query, range)) {
       if (!matchesEvent(event, query)) continue
       found.push({ position: String(position), event })
@@ -259,17 +261,6 @@ export class SqliteHistory {
   #lastOf(id: LeaseId): SqliteRow | undefined {
     const values = [leaseNumberOf(id), keyOf(id, this.#state)]
     return this.#statements.first(LAST_OF_LEASE, ...values)
-  }
-
-  #rangeOf({ after, newestFirst, unbroken }: HistoryQuery): Range {
-    const { lastSequence: last, prunedUpTo } = this.#state
-    const given = after === undefined ? null : parseReached(after, last)
-    if (unbroken === true && given !== null && given < prunedUpTo) {
-      throw prunedError(String(given), String(prunedUpTo))
-    }
-    if (newestFirst === true)
-      return { from: 0, to: given === null ? last : given - 1, descending: true }
-    return { from: given === null ? 0 : given + 1, to: last, descending: false }
   }
 
   #candidates({ leaseId, resource, holder }: HistoryQuery, range: Range): Iterable<Row> {
@@ -469,12 +460,7 @@ const INSERT = 'INSERT INTO history_index VALUES (?, ?, ?)'
 const READ_BUCKET = 'SELECT entries FROM history_index WHERE run = ? AND bucket = ?'
 const REMOVE = 'DELETE FROM history_index WHERE run >= ? AND run < ?'
 
-type IndexedRow = readonly [
-  sequence: number,
-  resource: string,
-  holder: string,
-  ended: string | null,
-]
+type IndexedRow = readonly [seq: number, resource: string, holder: string, ended: string | null]
 
 /**
  * Finds the events of one resource, holder or ending state in a long ledger, without an index that every write pays for.
