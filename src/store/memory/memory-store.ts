@@ -188,17 +188,29 @@ export class MemoryStore implements Store {
     })
     const gone = new Set(ended.slice(0, policy.batch).map(({ entry }) => entry.id))
     for (const id of gone) this.#ended.delete(id)
-    const superseded = supersededEvents(this.#ledger, cut, (id) => this.#entryOf(id)?.ttlMs ?? null)
-    const kept = this.#ledger.filter((row) => !gone.has(row.event.leaseId) && !superseded.has(row))
-    const events = this.#ledger.length - kept.length
     const last = this.#ledger.findLast((row) => gone.has(row.event.leaseId))
     this.#prunedUpTo = Math.max(this.#prunedUpTo, last?.sequence ?? 0)
-    this.#ledger = kept
+    const before = this.#ledger.length
+    this.#ledger = this.#ledger.filter(({ event }) => !gone.has(event.leaseId))
+    this.#removeSuperseded(cut)
+    const events = before - this.#ledger.length
     for (const [requestId, request] of this.#requests) {
       const over = request.keepUntilMs !== null && request.keepUntilMs < cut.nowMs
       if (over || gone.has(request.leaseId)) this.#requests.delete(requestId)
     }
     return { leases: gone.size, events, more: ended.length > gone.size }
+  }
+
+  /** Events that a later one of their type and lease makes needless. */
+  #removeSuperseded(cut: PruneCut): void {
+    const later = new Set<string>()
+    const kept = this.#ledger.toReversed().filter(({ event }) => {
+      const kind = `${event.type} ${event.leaseId}`
+      const isLast = !later.has(kind)
+      later.add(kind)
+      return isLast || !isSuperseded(event, this.#entryOf(event.leaseId)?.ttlMs ?? null, cut)
+    })
+    this.#ledger = kept.toReversed()
   }
 
   async subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
@@ -254,7 +266,9 @@ export class MemoryStore implements Store {
     for (const { id, before, after } of commit.changes) this.#put(id, before, after)
     for (const { event, ended } of recordedEvents(commit)) {
       this.#append(event)
-      if (ended !== null) this.#putLast(ended)
+      if (ended === null) continue
+      // Of several that one commit has ended, the order is that of the events which ended them.
+      this.#ended.set(ended.id, { entry: ended, number: (this.#lastNumber += 1) })
     }
     for (const mark of commit.requests) this.#requests.set(mark.requestId, mark)
     for (const { resource, epoch } of commit.epochs) this.#epochs.set(resource, epoch)
@@ -271,18 +285,12 @@ export class MemoryStore implements Store {
       this.#tickets.remove(before.resource, id)
     }
     if (after === null) return this.#forget(id, before)
-    const [to, from] = isLive(after) ? [this.#live, this.#ended] : [this.#ended, this.#live]
-    const number = to.get(id)?.number ?? (this.#lastNumber += 1)
-    from.delete(id)
-    to.set(id, { entry: after, number })
-    if (isLive(after)) this.#index.add(after.resource, id)
+    this.#ended.delete(id)
+    if (!isLive(after)) return void this.#live.delete(id)
+    const number = this.#live.get(id)?.number ?? (this.#lastNumber += 1)
+    this.#live.set(id, { entry: after, number })
+    this.#index.add(after.resource, id)
     if (after.state === 'pending') this.#tickets.add(after.resource, id)
-  }
-
-  /** Of several that one commit has ended, the order is that of the events which ended them. */
-  #putLast(ended: Entry): void {
-    this.#ended.delete(ended.id)
-    this.#ended.set(ended.id, { entry: ended, number: (this.#lastNumber += 1) })
   }
 
   /** What the ledger told of an entry goes with it, so that what is left always folds. */
@@ -331,21 +339,4 @@ export class MemoryStore implements Store {
       if (overlapping === undefined || overlap(kept.entry, overlapping)) yield kept
     }
   }
-}
-
-/** Events that a later one of their type and lease makes needless. */
-function supersededEvents(
-  ledger: readonly KeptEvent[],
-  cut: PruneCut,
-  ttlMsOf: (id: LeaseId) => number | null,
-): ReadonlySet<KeptEvent> {
-  const superseded = new Set<KeptEvent>()
-  const later = new Set<string>()
-  for (const row of ledger.toReversed()) {
-    const { type, leaseId } = row.event
-    const isLast = !later.has(`${type} ${leaseId}`)
-    if (!isLast && isSuperseded(row.event, ttlMsOf(leaseId), cut)) superseded.add(row)
-    later.add(`${type} ${leaseId}`)
-  }
-  return superseded
 }
