@@ -4,7 +4,7 @@
  * for that does not load it. A question about one resource or holder goes by the index of full runs, and through the events
  * after them; any other in order of position.
  */
-import { LEASE_EVENT_TYPES, type LeaseEvent, type LeaseEventType } from '../../core/event.ts'
+import { LEASE_EVENT_TYPES, type LeaseEventType } from '../../core/event.ts'
 import { endedAtMs, type Entry, type LeaseId } from '../../core/lease.ts'
 import { REFUSALS_MAX } from '../../core/limits.ts'
 import { decodeEvent, encodeEvent, type RecordBody, type RecordedEvent } from '../../core/record.ts'
@@ -134,7 +134,6 @@ const ENDED_BEFORE = `SELECT lease_id, seq FROM lease_history AS old
       WHERE later.lease_number = old.lease_number AND later.lease_id = old.lease_id
         AND later.seq > old.seq)
   LIMIT ?`
-const TTL_OF = `SELECT body ->> '$.ttlMs' FROM live_leases WHERE id = ?`
 const LATER_OF_TYPE = `SELECT 1 FROM lease_history
   WHERE lease_number = ? AND lease_id = ? AND seq > ? AND event_type = ? LIMIT 1`
 
@@ -259,8 +258,7 @@ export class SqliteHistory {
   }
 
   #lastOf(id: LeaseId): SqliteRow | undefined {
-    const values = [leaseNumberOf(id), keyOf(id, this.#state)]
-    return this.#statements.first(LAST_OF_LEASE, ...values)
+    return this.#statements.first(LAST_OF_LEASE, ...this.#keysOf(id))
   }
 
   #candidates({ leaseId, resource, holder }: HistoryQuery, range: Range): Iterable<Row> {
@@ -270,7 +268,7 @@ export class SqliteHistory {
   }
 
   #ofLease(id: LeaseId, range: Range): readonly Row[] {
-    const values = [leaseNumberOf(id), keyOf(id, this.#state), ...this.#bounds(range)]
+    const values = [...this.#keysOf(id), ...this.#bounds(range)]
     const rows = this.#statements.all(OF_LEASE, ...values).map((row) => this.#rowOf(row))
     return range.descending ? rows.toReversed() : rows
   }
@@ -312,7 +310,7 @@ export class SqliteHistory {
 
   /** All events of a lease; tells how many they were. */
   forget(id: LeaseId): number {
-    return this.#statements.run(DELETE_EVENTS, leaseNumberOf(id), keyOf(id, this.#state))
+    return this.#statements.run(DELETE_EVENTS, ...this.#keysOf(id))
   }
 
   /** History goes with its lease, so that what is left always folds. */
@@ -351,9 +349,11 @@ export class SqliteHistory {
     for (const { position, event } of this.#inOrder(this.#all())) {
       if (superseded === batch || event.atMs >= cut.endedBeforeMs) break
       if (!SUPERSEDED_TYPES.includes(event.type)) continue
-      if (!isSuperseded(event, this.#ttlMsOf(event.leaseId), cut)) continue
+      const { leaseId, type } = event
+      if (!isSuperseded(event, this.#live.entry(leaseId)?.ttlMs ?? null, cut)) continue
       const sequence = sequenceOf(position, this.#state)
-      if (!this.#hasLater(event, sequence)) continue
+      const later = [...this.#keysOf(leaseId), sequence, wordOf(type)]
+      if (this.#statements.first(LATER_OF_TYPE, ...later) === undefined) continue
       superseded += this.#statements.run(DELETE_EVENT, sequence)
     }
     return superseded
@@ -367,14 +367,9 @@ export class SqliteHistory {
     return [sequenceOf(from, this.#state), sequenceOf(to, this.#state)]
   }
 
-  #ttlMsOf(id: LeaseId): number | null {
-    const row = this.#statements.first(TTL_OF, keyOf(id, this.#state))
-    return (row?.[0] as number | undefined) ?? null
-  }
-
-  #hasLater({ leaseId, type }: LeaseEvent, sequence: number): boolean {
-    const values = [leaseNumberOf(leaseId), keyOf(leaseId, this.#state), sequence, wordOf(type)]
-    return this.#statements.first(LATER_OF_TYPE, ...values) !== undefined
+  /** What the events of a lease are found by. */
+  #keysOf(id: LeaseId): readonly [number, string] {
+    return [leaseNumberOf(id), keyOf(id, this.#state)]
   }
 
   /** At most `REFUSALS_MAX` rows of them are kept. */

@@ -47,10 +47,9 @@ export class SqliteListeners {
   }
 
   subscribe(session: string, listener: WakeListener): Unsubscribe {
-    const isFirst = !this.#subscribers.has(session)
     const leave = this.#subscribers.subscribe(session, listener)
     this.#watchDatabase()
-    if (isFirst) {
+    if (!this.#wakeFiles.hears(session)) {
       this.#wakeFiles.listen(session, () => this.#subscribers.wake(session, { leaseIds: null }))
     }
     return () => {

@@ -47,7 +47,6 @@ import type { Now } from '../../core/time.ts'
 import type { SqliteLive } from './sqlite-live.ts'
 
 const GROUP_MAX = 1_000
-const NO_READ_SETS: readonly ReadSet[] = []
 /** A transaction that has taken this long takes no further job: other processes and this one have more to do. */
 const GROUP_MS_MAX = 100
 /**
@@ -131,26 +130,24 @@ export class SqliteStore implements Store {
   readonly settings: Store['settings'] = () => this.#questions.settings()
 
   readonly countRefusals: Store['countRefusals'] = (refusals) => {
-    return this.#enqueue(NO_READ_SETS, () => this.#ledger.countRefusals(refusals))
+    return this.#enqueue([], () => this.#ledger.countRefusals(refusals))
   }
 
   readonly configure: Store['configure'] = (change) => {
-    return this.#enqueue(NO_READ_SETS, () => this.#state.configure(change))
+    return this.#enqueue([], () => this.#state.configure(change))
   }
 
   readonly prune: Store['prune'] = (policy) => {
     this.#listeners.removeStale()
-    return this.#enqueue(NO_READ_SETS, () => this.#ledger.prune(policy))
+    return this.#enqueue([], () => this.#ledger.prune(policy))
   }
 
   readonly subscribe: Store['subscribe'] = async (session, listener) => {
-    this.#refuseIfClosed()
+    if (this.#closing !== null) throw closedError()
     return this.#listeners.subscribe(session, listener)
   }
 
-  readonly follow: Store['follow'] = (listener) => {
-    return this.#listeners.follow(listener)
-  }
+  readonly follow: Store['follow'] = (listener) => this.#listeners.follow(listener)
 
   close(): Promise<void> {
     this.#closing ??= this.#close()
@@ -166,10 +163,6 @@ export class SqliteStore implements Store {
     }
     this.#listeners.close()
     this.#database.close()
-  }
-
-  #refuseIfClosed(): void {
-    if (this.#closing !== null) throw closedError()
   }
 
   #enqueue<Result>(readSets: readonly ReadSet[], work: () => Result): Promise<Result> {
