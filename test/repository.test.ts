@@ -255,8 +255,8 @@ const SHARED_NAMES: Readonly<Record<string, readonly string[]>> = {
     ...['LossReason', 'Moment', 'Role', 'SettingChange', 'Wait', 'parseReleaseReason'],
   ],
   'not told apart yet': [
-    ...['Asked', 'Fields', 'LedgerStanding', 'LiveIndex', 'Mark', 'Patience', 'Place', 'Route'],
-    ...['backOffMs', 'pause', 'plural'],
+    ...['Asked', 'Fields', 'LedgerStanding', 'LiveIndex', 'Mark', 'Place', 'Route'],
+    ...['pause', 'plural'],
   ],
 }
 

@@ -5,7 +5,7 @@
 import path from 'node:path'
 import { parseNamespace } from '../../core/resource.ts'
 import { fs } from '../../runtime/file-system.ts'
-import { pause } from '../../runtime/pause.ts'
+import { backOffMs, pause } from '../../runtime/pause.ts'
 import { isProcessAlive, ownProcessId, systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
@@ -44,7 +44,7 @@ export interface SqliteConnection extends Required<Omit<SqliteStoreOptions, 'con
 
 const TABLES_MISSING = `its header names schema version ${SCHEMA_VERSION}, which its migrations do not`
 const BUSY_MS_DEFAULT = 10_000
-const BUSY_RETRY_MS_MAX = 8
+const BUSY_PAUSE_MS_MAX = 8
 
 export async function connect(options: SqliteStoreOptions): Promise<SqliteConnection> {
   const settled = {
@@ -86,28 +86,27 @@ export async function connect(options: SqliteStoreOptions): Promise<SqliteConnec
   })
 }
 
-export type Patience = Pick<SqliteConnection, 'runtime' | 'busyMs' | 'url'>
-
 /** Does the work, again and again while other processes keep the database busy, and gives up after `busyMs`. */
 export async function retryWhileBusy<Result>(
-  { runtime, busyMs, url }: Patience,
+  { runtime, busyMs, url }: Pick<SqliteConnection, 'runtime' | 'busyMs' | 'url'>,
   work: () => Result,
 ): Promise<Result> {
   const startMs = runtime.monotonicMs()
-  for (let tries = 0; ; tries += 1) {
+  for (let failures = 1; ; failures += 1) {
     try {
       return work()
     } catch (error) {
       const waitedMs = runtime.monotonicMs() - startMs
       if (!isBusy(error) || waitedMs > busyMs) throw sqliteError(error, url)
     }
-    await pause(runtime, backOffMs(runtime, tries), { keepAlive: true })
+    await pause(runtime, busyPauseMs(runtime, failures), { keepAlive: true })
   }
 }
 
-export function backOffMs(runtime: Runtime, tries: number): number {
-  const ceilingMs = Math.min(BUSY_RETRY_MS_MAX, 2 ** Math.min(tries, 10))
-  return Math.max(1, Math.round(ceilingMs * (0.5 + runtime.random() / 2)))
+/** Before the next try at a database that was found busy so often. */
+export function busyPauseMs(runtime: Runtime, failures: number): number {
+  const longestMs = backOffMs(failures, { firstMs: 1, maxMs: BUSY_PAUSE_MS_MAX })
+  return Math.max(1, Math.round(longestMs * (0.5 + runtime.random() / 2)))
 }
 
 /** SQLite would let no user but its maker write it. What SQLite makes beside it has the mode of the file. */

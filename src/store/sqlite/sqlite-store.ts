@@ -23,7 +23,7 @@ import {
   type SqliteDatabase,
 } from '../../drivers/sqlite-driver.ts'
 import {
-  backOffMs,
+  busyPauseMs,
   connect,
   type SqliteConnection,
   type SqliteStoreOptions,
@@ -233,9 +233,8 @@ export class SqliteStore implements Store {
     for (const job of this.#queue.filter(isTired)) job.failed(this.#busyError())
     this.#queue = this.#queue.filter((job) => !isTired(job))
     if (this.#queue.length === 0) return this.#drained?.()
-    const delayMs = backOffMs(this.#runtime, this.#busyTries)
     this.#busyTries += 1
-    this.#flushAfter(delayMs)
+    this.#flushAfter(busyPauseMs(this.#runtime, this.#busyTries))
   }
 
   #runGroup(group: readonly GroupJob[]): void {
