@@ -13,10 +13,8 @@ import type { DriverPackage } from './driver-fault.ts'
 export type SqliteValue = string | number | Uint8Array | null
 export type SqliteRow = readonly SqliteValue[]
 
-export interface SqliteStatement {
+export interface SqliteStatement extends SqliteStatementLike {
   run(...values: readonly SqliteValue[]): { readonly changes: number }
-  get(...values: readonly SqliteValue[]): unknown
-  all(...values: readonly SqliteValue[]): unknown[]
   /** From now on rows are arrays. */
   raw(): SqliteStatement
 }
@@ -231,10 +229,7 @@ interface NodeDatabase {
   close(): void
 }
 
-interface NodeSqliteStatement {
-  run(...values: readonly SqliteValue[]): { readonly changes: number | bigint }
-  get(...values: readonly SqliteValue[]): unknown
-  all(...values: readonly SqliteValue[]): unknown[]
+interface NodeSqliteStatement extends SqliteStatementLike {
   setReturnArrays(enabled: boolean): void
   setReadBigInts(enabled: boolean): void
 }

@@ -154,7 +154,8 @@ function replace(file: string, content: string | Uint8Array): void {
   const draft = draftOf(file)
   try {
     fs.rmSync(draft, { recursive: true, force: true })
-    writeDurably(draft, content, modeOf(file))
+    const before = fs.statSync(file, { throwIfNoEntry: false })
+    writeDurably(draft, content, before === undefined ? null : before.mode & 0o7777)
     // Another program may have put a link in the way since the name was read.
     if (follow('path', file) !== file) throw movedError(file)
     fs.renameSync(draft, file)
@@ -183,11 +184,6 @@ function draftOf(file: string): string {
 function movedError(file: string): LeaseError {
   const message = `${file} leads elsewhere now, to ${follow('path', file)}`
   return new LeaseError('SCOPE_VIOLATION', message, { details: { path: file } })
-}
-
-function modeOf(file: string): number | null {
-  const found = fs.statSync(file, { throwIfNoEntry: false })
-  return found === undefined ? null : found.mode & 0o7777
 }
 
 /** A file that is there keeps its permissions, whatever the process's mask; a new one gets what a new one gets. */

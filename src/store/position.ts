@@ -10,16 +10,25 @@ export function parsePosition(position: Position): number {
   throw invalid('after', 'must be a position from history or watch', position)
 }
 
+/** Positions, both of them included, and the order in which they are gone through. */
+export interface Range {
+  readonly from: number
+  readonly to: number
+  readonly descending: boolean
+}
+
 /** The positions that a question goes through, in a ledger that has given `last` and keeps all after `prunedUpTo`. */
 export function rangeOf(
   { after, newestFirst, unbroken }: HistoryQuery,
   last: number,
   prunedUpTo: number,
-): { readonly from: number; readonly to: number } {
-  if (after === undefined) return { from: 0, to: last }
+): Range {
+  const descending = newestFirst === true
+  if (after === undefined) return { from: 0, to: last, descending }
   const reached = parseReached(after, last)
   if (unbroken === true && reached < prunedUpTo) throw prunedError(after, String(prunedUpTo))
-  return newestFirst === true ? { from: 0, to: reached - 1 } : { from: reached + 1, to: last }
+  const [from, to] = descending ? [0, reached - 1] : [reached + 1, last]
+  return { from, to, descending }
 }
 
 /** Parses a position that a store may have given: it numbered its events up to `last`. */

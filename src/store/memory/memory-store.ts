@@ -137,11 +137,9 @@ export class MemoryStore implements Store {
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
     this.#refuseIfClosed()
-    const { from, to } = rangeOf(query, this.#sequence, this.#prunedUpTo)
+    const { from, to, descending } = rangeOf(query, this.#sequence, this.#prunedUpTo)
     const found: LedgerEntry[] = []
-    for (const { sequence, event } of query.newestFirst
-      ? this.#ledger.toReversed()
-      : this.#ledger) {
+    for (const { sequence, event } of descending ? this.#ledger.toReversed() : this.#ledger) {
       if (found.length === query.limit) break
       if (sequence < from || sequence > to || !matchesEvent(event, query)) continue
       found.push({ position: String(sequence), event })

@@ -122,11 +122,8 @@ export function claimFile(database: SqliteDatabase, file: string): void {
 }
 
 function schemaOf(database: SqliteDatabase): string {
-  const rows = database
-    .prepare(`SELECT sql FROM sqlite_master WHERE sql IS NOT NULL`)
-    .raw()
-    .all() as (readonly [string])[]
-  return rows.map(([sql]) => sql).join('\n')
+  const all = `SELECT ifnull(group_concat(sql, char(10)), '') FROM sqlite_master`
+  return String(database.prepare(all).raw().get())
 }
 
 function tablesIn(schema: string): readonly string[] {

@@ -17,7 +17,7 @@ import {
   type PruneCut,
 } from '../../core/retention.ts'
 import type { Now, Tick } from '../../core/time.ts'
-import { rangeOf } from '../position.ts'
+import { rangeOf, type Range } from '../position.ts'
 import type {
   EntryQuery,
   HistoryQuery,
@@ -156,12 +156,6 @@ const NEVER: Tick = { domain: '', us: 0 }
 /** Rows read at once while a question goes through them in order. */
 const BATCH = 1_000
 
-interface Range {
-  readonly from: number
-  readonly to: number
-  readonly descending: boolean
-}
-
 interface Row extends RecordedEvent {
   readonly position: number
 }
@@ -192,8 +186,7 @@ export class SqliteHistory {
   read(query: HistoryQuery): readonly LedgerEntry[] {
     const found: LedgerEntry[] = []
     const { lastSequence, prunedUpTo } = this.#state
-    const descending = query.newestFirst === true
-    const range = { ...rangeOf(query, lastSequence, prunedUpTo), descending }
+    const range = rangeOf(query, lastSequence, prunedUpTo)
     for (const { position, event } of this.#candidates(query, range)) {
       if (!matchesEvent(event, query)) continue
       found.push({ position: String(position), event })

@@ -154,7 +154,9 @@ function isNarrow({ resource, holder, session }: EntryQuery): boolean {
 
 /** In the order of `INSERT_ENTRY`. `due_us`, by which deadlines are found, may be earlier in rows of older releases. */
 export function entryValues(entry: Entry, names: RowNames): SqliteValue[] {
-  const { domain, us } = liveTick(entry)
+  const live = liveDeadline(entry)
+  if (live === null) throw new Error(`entry ${entry.id} has ended, and is no part of what is live`)
+  const { domain, us } = live
   const record = encodeEntry(entry, domain)
   return [
     keyOf(entry.id, names),
@@ -170,12 +172,6 @@ export function entryValues(entry: Entry, names: RowNames): SqliteValue[] {
     us,
     names.namespace,
   ]
-}
-
-function liveTick(entry: Entry): { readonly domain: string; readonly us: number } {
-  const live = liveDeadline(entry)
-  if (live === null) throw new Error(`entry ${entry.id} has ended, and is no part of what is live`)
-  return live
 }
 
 function entryOf(row: SqliteRow, names: RowNames): Entry {

@@ -70,11 +70,8 @@ export function versionOf(database: SqliteDatabase, file: string): number {
     `SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'migrations'`,
   )
   if (table.get() === undefined) return 0
-  const rows = database
-    .prepare(`SELECT version FROM migrations WHERE status = 'success' ORDER BY version`)
-    .raw()
-    .all() as (readonly [number])[]
-  const newest = rows.at(-1)?.[0] ?? 0
+  const done = `SELECT ifnull(max(version), 0), count(*) FROM migrations WHERE status = 'success'`
+  const [newest, count] = database.prepare(done).raw().get() as readonly [number, number]
   if (newest > SCHEMA_VERSION) throw newerError(file, newest)
-  return rows.findIndex(([version], index) => version !== index + 1) === -1 ? rows.length : 0
+  return newest === count ? count : 0
 }
