@@ -121,11 +121,8 @@ export class SqliteListeners {
   }
 
   #watchDatabase(): void {
-    const delayMs = this.#delayMs
-    if (this.#poll !== null && this.#pollMs <= delayMs) return
     if (this.#poll === null) this.#dataVersion = this.#readDataVersion()
-    this.#poll?.cancel()
-    this.#arm(delayMs)
+    this.#arm()
   }
 
   #restIfIdle(): void {
@@ -143,15 +140,15 @@ export class SqliteListeners {
     this.#poll = null
     if (this.#subscribers.isEmpty) return
     if (this.#subscribers.hasFollowers) this.#hearLedger()
-    this.#arm(this.#delayMs)
+    this.#arm()
   }
 
-  get #delayMs(): number {
+  /** For the next glance, or for one that is sooner than the next. */
+  #arm(): void {
     const isDeaf = this.#subscribers.hasFollowers && !this.#followFile.hears(FOLLOWERS)
-    return isDeaf ? DEAF_POLL_MS : POLL_MS
-  }
-
-  #arm(delayMs: number): void {
+    const delayMs = isDeaf ? DEAF_POLL_MS : POLL_MS
+    if (this.#poll !== null && this.#pollMs <= delayMs) return
+    this.#poll?.cancel()
     this.#pollMs = delayMs
     this.#poll = this.#runtime.setTimer(delayMs, () => this.#glance(), { keepAlive: false })
   }
