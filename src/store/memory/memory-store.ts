@@ -236,7 +236,9 @@ export class MemoryStore implements Store {
   #view(readSet: ReadSet, now: Now): RealmView {
     const { resource, leaseId, requestId } = readSet
     const entries = new Map<LeaseId, Entry>()
-    if (readSet.depth === 'claims') this.#collect(entries, readSet)
+    if (readSet.depth === 'claims') {
+      for (const { entry } of this.#near(readSet)) entries.set(entry.id, entry)
+    }
     const prior = requestId === null ? null : (this.#requests.get(requestId) ?? null)
     for (const id of prior === null ? [leaseId] : [leaseId, prior.leaseId]) {
       const entry = this.#entryOf(id)
@@ -253,10 +255,10 @@ export class MemoryStore implements Store {
     }
   }
 
-  #collect(entries: Map<LeaseId, Entry>, reach: Reach): void {
+  *#near(reach: Reach): Generator<KeptEntry> {
     for (const id of this.#index.near(reach)) {
-      const entry = this.#live.get(id)?.entry
-      if (entry !== undefined && overlap(entry, reach)) entries.set(id, entry)
+      const kept = this.#live.get(id)
+      if (kept !== undefined && overlap(kept.entry, reach)) yield kept
     }
   }
 
@@ -325,16 +327,14 @@ export class MemoryStore implements Store {
   }
 
   *#candidates(query: EntryQuery): Generator<KeptEntry> {
-    const { ids, overlapping } = query
-    const asked = overlapping === undefined ? ids : this.#index.near(overlapping)
-    if (asked === undefined) {
+    if (query.overlapping !== undefined) return yield* this.#near(query.overlapping)
+    if (query.ids === undefined) {
       if (isAboutEnded(query)) yield* this.#ended.values()
       return yield* this.#live.values()
     }
-    for (const id of new Set(asked)) {
+    for (const id of new Set(query.ids)) {
       const kept = this.#live.get(id) ?? this.#ended.get(id)
-      if (kept === undefined) continue
-      if (overlapping === undefined || overlap(kept.entry, overlapping)) yield kept
+      if (kept !== undefined) yield kept
     }
   }
 }
