@@ -140,11 +140,7 @@ export function configureConnection(
 
 type Timed = Pick<SqliteConnection, 'runtime' | 'ticks'>
 
-interface Opener {
-  readonly pid: number
-  readonly base: string
-  readonly tick_us: number
-}
+type Opener = readonly [pid: number, base: string, tickUs: number]
 
 /**
  * The clock domain on platforms that cannot tell one boot from the next: made up by the first process that opens the
@@ -157,11 +153,13 @@ interface Opener {
 function electDomain(database: SqliteDatabase, { runtime, ticks }: Timed): string {
   let base = `${ticks.host}//${runtime.uuid()}`
   inWriteTransaction(database, () => {
-    const openers = database.prepare('SELECT pid, base, tick_us FROM openers').all() as Opener[]
+    const openers = database.prepare('SELECT pid, base, tick_us FROM openers').raw().all()
     const tickUs = ticks.tickUs()
-    const companion = openers.find(({ pid, tick_us }) => isProcessAlive(pid) && tick_us <= tickUs)
+    const companion = (openers as Opener[]).find(
+      ([pid, , us]) => isProcessAlive(pid) && us <= tickUs,
+    )
     if (companion === undefined) database.exec('DELETE FROM openers')
-    else base = companion.base
+    else base = companion[1]
     const insert = database.prepare('INSERT OR REPLACE INTO openers VALUES (?, ?, ?)')
     insert.run(ownProcessId(), base, tickUs)
   })

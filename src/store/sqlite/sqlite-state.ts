@@ -180,14 +180,13 @@ export class SqliteState implements RowNames {
     }
     const wallMs = this.#connection.ticks.wallMs()
     const value = change.value ?? String(initial)
-    const changedAt = change.value === null ? 'created_at' : 'max(?, created_at + 1)'
-    const times = change.value === null ? [] : [wallMs]
-    const update = `UPDATE lease_configs SET config_value = ?, updated_at = ${changedAt} WHERE ${where}`
-    if (this.statements.run(update, value, ...times, ...slot) > 0) return
+    const isSet = change.value === null ? 0 : 1
+    const update = `UPDATE lease_configs SET config_value = ?,
+      updated_at = iif(?, max(?, created_at + 1), created_at) WHERE ${where}`
+    if (this.statements.run(update, value, isSet, wallMs, ...slot) > 0) return
     const id = [this.namespace, key, resourceId].filter((part) => part !== null).join('/')
-    const changedMs = change.value === null ? wallMs : wallMs + 1
     const row = [id, key, value, type, description, scope, resourceId]
-    this.statements.run(ADD_SETTING, ...row, wallMs, changedMs, this.namespace)
+    this.statements.run(ADD_SETTING, ...row, wallMs, wallMs + isSet, this.namespace)
   }
 }
 
