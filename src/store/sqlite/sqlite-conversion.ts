@@ -40,13 +40,19 @@ interface Conversion {
   readonly isForced: boolean
 }
 
+/** A table of leases, and its column that names the clock by which they go. */
+export interface RunningLeases {
+  readonly table: string
+  readonly clock: string
+}
+
 /**
  * Refuses while a lease runs: the process that holds it is likely to be of the older version, and could not renew it any
- * more. Leases of an earlier boot are over. `table`: where leases are, and `clock`: its column that tells by which they go.
+ * more. Leases of an earlier boot are over.
  */
 export function refuseWhileHeld(
   database: SqliteDatabase,
-  { table, clock }: { readonly table: string; readonly clock: string },
+  { table, clock }: RunningLeases,
   { url, ticks, isForced }: Conversion,
 ): void {
   if (isForced) return
@@ -56,7 +62,7 @@ export function refuseWhileHeld(
        JOIN store_state USING (namespace)
        JOIN clock_domains USING (namespace)
        WHERE status = 'active' AND generation = store_state.clock AND ${clock} = generation
-         AND live_until_us > ? AND base = ifnull(?, base) ORDER BY live_until_us`,
+         AND live_until_us > ? AND base = ifnull(?, base) ORDER BY live_until_us, ${table}.rowid`,
     )
     .raw()
     .all(ticks.tickUs(), ticks.domain) as (readonly [string, string, number])[]

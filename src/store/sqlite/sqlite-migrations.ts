@@ -10,7 +10,7 @@ import { LEASE_EVENT_TYPES } from '../../core/event.ts'
 import { USUAL_STATES } from '../../core/record.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
 import { inWriteTransaction, sqliteCode, type SqliteDatabase } from '../../drivers/sqlite-driver.ts'
-import { convertRows, refuseWhileHeld } from './sqlite-conversion.ts'
+import { convertRows, refuseWhileHeld, type RunningLeases } from './sqlite-conversion.ts'
 import { wordOf } from './sqlite-history.ts'
 import { MIGRATION_TABLE } from './sqlite-schema.ts'
 import { idOf, leaseNumberOf, POSITIONS_PER_NAMESPACE } from './sqlite-state.ts'
@@ -20,8 +20,10 @@ export interface Migration {
   readonly name: string
   readonly description: string
   readonly sql: string
+  /** Where the leases are that processes of the version before could not renew any more: it waits until none runs. */
+  readonly held?: RunningLeases
   /** What SQL cannot do, after it and in the same transaction. */
-  readonly convert?: (database: SqliteDatabase, circumstances: Circumstances) => void
+  readonly convert?: (database: SqliteDatabase) => void
 }
 
 /** In which tables are brought up to date. */
@@ -392,8 +394,8 @@ export const MIGRATIONS: readonly Migration[] = [
     name: 'separate_live_set',
     description: 'what is live in a table of its own; what has ended is history',
     sql: LIVE_SET,
-    convert(database, circumstances) {
-      refuseWhileHeld(database, { table: 'old_leases', clock: 'live_clock' }, circumstances)
+    held: { table: 'leases', clock: 'live_clock' },
+    convert(database) {
       convertRows(database)
       database.exec('DROP TABLE old_leases; DROP TABLE old_history;')
     },
@@ -421,9 +423,7 @@ export const MIGRATIONS: readonly Migration[] = [
     name: 'tell_numbers_apart',
     description: 'numbers of leases that differ within a millisecond',
     sql: FINER_NUMBERS,
-    convert(database, circumstances) {
-      refuseWhileHeld(database, { table: 'live_leases', clock: 'live_leases.clock' }, circumstances)
-    },
+    held: { table: 'live_leases', clock: 'live_leases.clock' },
   },
 ]
 
@@ -447,8 +447,9 @@ function applyOnce(
         .prepare(`SELECT 1 FROM migrations WHERE version = ? AND status = 'success'`)
         .get(migration.version)
       if (done !== undefined) return
+      if (migration.held !== undefined) refuseWhileHeld(database, migration.held, circumstances)
       database.exec(migration.sql)
-      migration.convert?.(database, circumstances)
+      migration.convert?.(database)
       database.pragma(`user_version = ${migration.version}`)
       record(database, migration, { wallMs, error: null })
     })
