@@ -55,12 +55,16 @@ export function otherTransfer(draft: Draft, wanted: Wanted): Held | null {
 }
 
 function waitingFor({ entries, now }: Draft, { resource, holder }: Wanted): readonly Lease[] {
-  const leases: Lease[] = []
+  let leases: Lease[] | null = null
   for (const entry of entries.values()) {
-    if (isHeld(entry, now) && isTransferredTo({ resource, holder }, entry)) leases.push(entry)
+    const waits = isHeld(entry, now) && isTransferredTo({ resource, holder }, entry)
+    if (waits) (leases ??= []).push(entry)
   }
-  return leases.sort(compareIds)
+  return leases?.sort(compareIds) ?? NONE
 }
+
+/** What almost every look finds, so that nothing has to be made for it. */
+const NONE: readonly never[] = []
 
 /** Whether a lease of this very resource waits for this holder to adopt it: it does not stand in its way. */
 export function isTransferredTo(

@@ -101,8 +101,11 @@ function recordedOf(
   view: RealmView,
   { events, entries }: Decision<unknown>,
 ): readonly LeaseEvent[] {
-  const is = (event: LeaseEvent): boolean => isRecorded(view, event, entries.get(event.leaseId))
-  return events.every(is) ? events : events.filter(is)
+  for (const event of events) {
+    if (isRecorded(view, event, entries.get(event.leaseId))) continue
+    return events.filter((other) => isRecorded(view, other, entries.get(other.leaseId)))
+  }
+  return events
 }
 
 function joined<Item>(some: readonly Item[], more: readonly Item[]): readonly Item[] {
@@ -127,7 +130,7 @@ function changesOf(
   view: RealmView,
   { events, entries }: Decision<unknown>,
 ): readonly EntryChange[] {
-  const [only] = events
+  const only = events[0]
   if (only !== undefined && events.length === 1) {
     return [changeOf(view, only.leaseId, { entries, renewal: RENEWAL_TYPES.has(only.type) })]
   }

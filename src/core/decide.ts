@@ -157,9 +157,9 @@ export function readSetsOf(command: Command): readonly ReadSet[] {
 
 /** The views of a command's read sets as one. */
 export function viewOf(views: readonly RealmView[]): RealmView {
-  const [view, ...others] = views
+  const view = views[0]
   if (view === undefined) throw new Error('a command needs a view to be decided on')
-  if (others.length === 0) return view
+  if (views.length === 1) return view
   const { lastFence, ticketCount, prior, settings } = view
   const entries = new Map(views.flatMap((one) => [...one.entries]))
   return {

@@ -91,7 +91,7 @@ export class Draft {
 
   #append(event: LeaseEvent, entry: Entry): void {
     this.#events.push(event)
-    this.#entries ??= new Map(this.view.entries)
+    this.#entries ??= copyOf(this.view.entries)
     this.#entries.set(event.leaseId, entry)
   }
 
@@ -196,22 +196,29 @@ export class Draft {
   }
 
   #validUntilUs(): number | null {
-    const before = earliestUs(this.view.entries.values(), this.now)
-    const changed = this.#events.flatMap(({ leaseId }) => this.entries.get(leaseId) ?? [])
-    const earliest = Math.min(before, earliestUs(changed, this.now))
+    let earliest = Infinity
+    for (const entry of this.view.entries.values()) {
+      earliest = Math.min(earliest, runningUntilUs(entry, this.now))
+    }
+    for (const { leaseId } of this.#events) {
+      earliest = Math.min(earliest, runningUntilUs(this.entries.get(leaseId), this.now))
+    }
     return earliest === Infinity ? null : earliest
   }
 }
 
-/** The first deadline that is still running. */
-function earliestUs(entries: Iterable<Entry>, { tick }: Now): number {
-  let earliest = Infinity
-  for (const entry of entries) {
-    const deadline = liveDeadline(entry)
-    if (deadline === null || deadline.domain !== tick.domain || deadline.us <= tick.us) continue
-    earliest = Math.min(earliest, deadline.us)
-  }
-  return earliest
+/** Not by the constructor of the map, which makes a pair of each entry, and most decisions change one of one or none. */
+function copyOf(entries: ReadonlyMap<LeaseId, Entry>): Map<LeaseId, Entry> {
+  const copy = new Map<LeaseId, Entry>()
+  entries.forEach((entry, id) => copy.set(id, entry))
+  return copy
+}
+
+/** The deadline of an entry, if it is still running; else never. */
+function runningUntilUs(entry: Entry | undefined, { tick }: Now): number {
+  const deadline = entry === undefined ? null : liveDeadline(entry)
+  if (deadline === null || deadline.domain !== tick.domain) return Infinity
+  return deadline.us <= tick.us ? Infinity : deadline.us
 }
 
 function makesRoom(event: LeaseEvent): boolean {

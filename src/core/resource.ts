@@ -35,7 +35,8 @@ export function parseResource(text: unknown): Resource {
   if (bytes > NAME_BYTES_MAX) {
     throw invalid('resource', `name must be 1..${NAME_BYTES_MAX} bytes`, `${bytes} bytes`)
   }
-  return `${kind}:${canonical}` as Resource
+  // Most come as they are, and a text that is made anew is compared letter by letter ever after.
+  return (canonical === name ? value : `${kind}:${canonical}`) as Resource
 }
 
 /**

@@ -437,7 +437,9 @@ function objectShape(fields: Fields, face: Face): Shape<unknown> {
     }
     const given = value as Loose
     let copy: Record<string, unknown> | null = null
-    for (const key of Object.keys(given)) {
+    // Not `Object.keys`: every request of every call comes by here, and would make a list.
+    for (const key in given) {
+      if (!Object.hasOwn(given, key)) continue
       const reader = readers.get(key)
       if (reader === undefined) {
         if (face === 'answer') continue

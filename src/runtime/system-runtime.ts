@@ -49,8 +49,8 @@ export const systemRuntime: Runtime = {
 
 /** Not `performance.now()`: it is the same clock, but the first look at it loads all of `perf_hooks`. */
 function monotonicMs(): number {
-  const [seconds, nanoseconds] = hrtime()
-  return seconds * 1_000 + nanoseconds / 1_000_000
+  const time = hrtime()
+  return time[0] * 1_000 + time[1] / 1_000_000
 }
 
 function bootMs(): number | null {
@@ -69,7 +69,20 @@ function setTimer(delayMs: number, callback: () => void, options: TimerOptions):
   if (delayMs > TIMER_MS_MAX) return setLongTimer(delayMs, callback, options)
   const handle = setTimeout(callback, Math.max(delayMs, 0))
   if (!options.keepAlive) handle.unref()
-  return { cancel: () => clearTimeout(handle) }
+  return new SystemTimer(handle)
+}
+
+/** A class: an object with a function of its own for each timer would be three objects. */
+class SystemTimer implements Timer {
+  readonly #handle: NodeJS.Timeout
+
+  constructor(handle: NodeJS.Timeout) {
+    this.#handle = handle
+  }
+
+  cancel(): void {
+    clearTimeout(this.#handle)
+  }
 }
 
 function setLongTimer(delayMs: number, callback: () => void, options: TimerOptions): Timer {
@@ -86,15 +99,14 @@ function setLongTimer(delayMs: number, callback: () => void, options: TimerOptio
 
 const RANDOM_BYTES = 8
 const POOL = new Uint8Array(RANDOM_BYTES * 256)
-const HEX: readonly string[] = Array.from({ length: 256 }, (_, byte) =>
-  byte.toString(16).padStart(2, '0'),
-)
+const DIGITS = Buffer.from('0123456789abcdef')
+/** The last id, as it is written: one text is made of it, and none of its parts. */
+const ID = Buffer.alloc(36, '-')
 
 let used = POOL.length
 let lastMs = 0
 let counter = 0
-/** The time of the last id as it is written, up to its counter. */
-let prefix = prefixAt(lastMs)
+writeTime(lastMs)
 
 /**
  * Ids that sort by the time of their making (UUID version 7). Stores keep ids in ordered indexes: new ones that all
@@ -106,14 +118,13 @@ export function timeOrderedUuid(wallMs: number): string {
     globalThis.crypto.getRandomValues(POOL)
     used = 0
   }
-  const at = used
-  used += RANDOM_BYTES
   advance(wallMs)
-  const order = hexOf(counter >> 8).charAt(1) + hexOf(counter & 0xff)
-  const variant = hexOf(0x80 | (byteAt(at) & 0x3f))
-  const tail =
-    hexAt(at + 2) + hexAt(at + 3) + hexAt(at + 4) + hexAt(at + 5) + hexAt(at + 6) + hexAt(at + 7)
-  return `${prefix}${order}-${variant}${hexAt(at + 1)}-${tail}`
+  writeDigit(15, counter >> 8)
+  writeByte(16, counter & 0xff)
+  writeByte(19, 0x80 | (randomByte() & 0x3f))
+  writeByte(21, randomByte())
+  for (let at = 24; at < ID.length; at += 2) writeByte(at, randomByte())
+  return ID.toString('latin1')
 }
 
 /** Ids of one millisecond are told apart by a counter, which borrows from the next when it is full. */
@@ -124,24 +135,27 @@ function advance(wallMs: number): void {
   }
   lastMs = Math.max(wallMs, lastMs + 1)
   counter = 0
-  prefix = prefixAt(lastMs)
+  writeTime(lastMs)
 }
 
-function prefixAt(ms: number): string {
+function writeTime(ms: number): void {
   const time = ms.toString(16).padStart(12, '0')
-  return `${time.slice(0, 8)}-${time.slice(8)}-7`
+  ID.write(`${time.slice(0, 8)}-${time.slice(8)}-7`, 'latin1')
 }
 
-function byteAt(index: number): number {
-  return POOL[index] ?? 0
+function randomByte(): number {
+  const byte = POOL[used] ?? 0
+  used += 1
+  return byte
 }
 
-function hexAt(index: number): string {
-  return hexOf(byteAt(index))
+function writeByte(at: number, byte: number): void {
+  writeDigit(at, byte >> 4)
+  writeDigit(at + 1, byte & 0xf)
 }
 
-function hexOf(byte: number): string {
-  return HEX[byte] ?? '00'
+function writeDigit(at: number, digit: number): void {
+  ID[at] = DIGITS[digit] ?? 0
 }
 
 const SECRET_BYTES = 32

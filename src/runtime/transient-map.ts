@@ -49,7 +49,10 @@ export class TransientMap<Key extends string | number, Value extends object> {
 
   /** An iteration that is in progress skips the empty boxes of removed values, as before. */
   #copy(): void {
-    this.#boxes = new Map(this.#boxes)
+    const boxes = new Map<Key, { value: Value | undefined }>()
+    // Not by the constructor: that makes a pair of each entry.
+    this.#boxes.forEach((box, key) => boxes.set(key, box))
+    this.#boxes = boxes
     this.#gone = 0
   }
 
