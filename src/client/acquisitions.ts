@@ -31,7 +31,8 @@ import { enclosingLeases, leasesOf, runInside, Standstill } from './request-unde
 import { BACKGROUND_WITHIN_MS, retry } from './retry.ts'
 import { FenceMemory, isStaleGrant, Tombstones, type SeenFence } from './stale-answers.ts'
 import { WaiterQueues } from '../service/waiter-queues.ts'
-import { overError, Wait, type Grant, type OwnWaits, type WaitContext } from './waiting.ts'
+import { Wait, type Grant, type OwnWaits, type WaitContext } from './waiting.ts'
+import { overError } from './wait-step.ts'
 import { WakeRouter } from './wake-router.ts'
 
 export interface AcquisitionOptions {

@@ -200,9 +200,7 @@ function isProgress(answer: WaitAnswer): answer is Exclude<WaitAnswer, Refusal> 
 
 /** The deadline does not move with an upgrade, so its answer is read as the repeat of an older grant. */
 function upgraded(answer: UpgradeAnswer, waitMs: number): WaitAnswer {
-  if (answer.kind === 'upgraded') {
-    return { kind: 'granted', leases: [answer.lease], repeated: true }
-  }
+  if (answer.kind === 'upgraded') return { kind: 'granted', lease: answer.lease, repeated: true }
   if (answer.kind === 'upgrade_withdrawn') return { kind: 'dropped', leaseId: answer.leaseId }
   if (answer.kind !== 'upgrading') return answer
   const { blockers } = answer

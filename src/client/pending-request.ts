@@ -7,26 +7,30 @@ import type { LeaseInfo } from '../core/lease.ts'
 import type { Dropped, Refusal, Waiting } from '../core/outcome.ts'
 import type { Extent, Reach, Resource } from '../core/resource.ts'
 import type {
-  AcquireAllAnswer,
   AcquireAllRequest,
   AcquireRequest,
-  ClaimAnswer,
+  HandOffWaiter,
   LeaseApi,
   TicketRef,
   Unsubscribe,
 } from '../service/lease-api.ts'
-import type { QueuedWaiter } from '../service/waiter-queues.ts'
 import { isServed, isTurnOf } from './waiter-turn.ts'
 
-export interface GrantedAnswer {
-  readonly kind: 'granted'
-  /** One, or as many as were asked for, in that order. */
-  readonly leases: readonly LeaseInfo[]
-  readonly repeated: boolean
+/** One lease, or as many as were asked for, in that order. */
+export type GrantedAnswer =
+  | { readonly kind: 'granted'; readonly lease: LeaseInfo; readonly repeated: boolean }
+  | {
+      readonly kind: 'granted_all'
+      readonly leases: readonly LeaseInfo[]
+      readonly repeated: boolean
+    }
+
+export function leasesIn(granted: GrantedAnswer): readonly LeaseInfo[] {
+  return granted.kind === 'granted' ? [granted.lease] : granted.leases
 }
 
 export interface QueuedAnswer {
-  readonly kind: 'queued'
+  readonly kind: 'queued' | 'queued_all'
   readonly blockers: readonly Blocker[]
   readonly waitMs: number
   /** How often its waiter must be heard of. */
@@ -48,16 +52,10 @@ export type FilingHints = Pick<AcquireRequest, 'behindOwn'>
 export type ClaimHints = Pick<TicketRef, 'expects' | 'implied' | 'behindOwn'>
 
 /** How a release of the same process takes the claim of a wait along, in its own commit. */
-export interface HandOff {
-  /** Whether nothing is under way for the ticket. */
-  readonly isReady: () => boolean
-  /** A release is about to leave, with the claim; the wait hears what came of it, null if it was not its turn. */
-  readonly carryClaim: () => (claim: Promise<WaitAnswer | null>) => void
-  /** The waiters of this process that were before it are gone. */
-  readonly onFirst: () => void
-}
+export type HandOff = Pick<HandOffWaiter, 'isReady' | 'carryClaim' | 'onFirst'>
 
-export type OwnPlace = Pick<QueuedWaiter, 'id' | 'resource' | 'orderUs'>
+/** Where a wait stands in the queue. */
+export type OwnPlace = Pick<HandOffWaiter, 'id' | 'resource' | 'orderUs'>
 
 export interface PendingRequest {
   /** What is waited for, as messages name it. */
@@ -109,11 +107,11 @@ export class PendingAcquire implements PendingRequest {
   file(waitMs: number | 'configured', hints?: FilingHints): Promise<WaitAnswer> {
     const isAsAsked = waitMs === this.waitMs && hints === undefined
     const filed = isAsAsked ? this.#request : { ...this.#request, waitMs, ...hints }
-    return this.#api.acquire(filed).then(single)
+    return this.#api.acquire(filed)
   }
 
   claim(hints: ClaimHints): Promise<WaitAnswer> {
-    return this.#api.claim(Object.assign(this.#ticket, hints)).then(single)
+    return this.#api.claim(Object.assign(this.#ticket, hints))
   }
 
   withdraw(why: Why): Promise<unknown> {
@@ -126,12 +124,7 @@ export class PendingAcquire implements PendingRequest {
 
   awaitHandOff({ isReady, carryClaim, onFirst }: HandOff, orderUs: number): Unsubscribe | null {
     const { id, resource } = this.#request
-    const carry = (): ((claim: Promise<ClaimAnswer | null>) => void) => {
-      const settle = carryClaim()
-      return (claim) => settle(claim.then((answer) => answer && single(answer)))
-    }
-    const waiter = { id, resource, orderUs, isReady, carryClaim: carry, onFirst }
-    return this.#api.standBy?.(waiter) ?? null
+    return this.#api.standBy?.({ id, resource, orderUs, isReady, carryClaim, onFirst }) ?? null
   }
 
   /** A shared lease may be offered beside others, and one that reaches further is not offered: its waiter has to look. */
@@ -161,11 +154,10 @@ export function pendingGroup(api: LeaseApi, request: AcquireAllRequest): Pending
     waitMs: request.waitMs ?? 'configured',
     hasParts: true,
     isPlain: request.under === undefined,
-    file: async (waitMs) => several(await api.acquireAll({ ...request, waitMs })),
-    claim: async ({ implied }) => {
+    file: (waitMs) => api.acquireAll({ ...request, waitMs }),
+    claim: ({ implied }) => {
       const hints = implied === undefined ? {} : { implied }
-      const claimed = tickets.map((ticket) => ({ ...ticket, ...hints }))
-      return several(await api.claimAll({ tickets: claimed }))
+      return api.claimAll({ tickets: tickets.map((ticket) => ({ ...ticket, ...hints })) })
     },
     withdraw: (why) => Promise.all(tickets.map((ticket) => api.withdraw({ ...ticket, why }))),
     awaitHandOff: () => null,
@@ -190,14 +182,4 @@ export function ticketRefOf(
 
 function reachOf({ resource, extent }: TicketRef & Reach): Reach {
   return { resource, extent }
-}
-
-function single(answer: ClaimAnswer): WaitAnswer {
-  if (answer.kind !== 'granted') return answer
-  return { kind: 'granted', leases: [answer.lease], repeated: answer.repeated }
-}
-
-function several(answer: AcquireAllAnswer): WaitAnswer {
-  if (answer.kind === 'granted_all') return { ...answer, kind: 'granted' }
-  return answer.kind === 'queued_all' ? { ...answer, kind: 'queued' } : answer
 }

@@ -1,5 +1,5 @@
 /**
- * Decides how a wait goes on; `waiting.ts` does the waiting. Pure.
+ * Decides how a wait goes on, and what its caller hears where it comes to nothing; `waiting.ts` does the waiting. Pure.
  *
  *  1. Granted, or refused for good: the wait is over.
  *  2. Queued: keep the ticket alive, and claim again when the answer says so, or when woken.
@@ -10,7 +10,9 @@
  *     other hears of it at once.
  *  6. Anything but a `LeaseError` is a mistake of the program: the wait ends with it, and what it may have left is withdrawn.
  */
-import { isLeaseError } from '../core/errors.ts'
+import type { Blocker } from '../core/conflict.ts'
+import { isLeaseError, LeaseError, show, type Effect } from '../core/errors.ts'
+import type { LeaseInfo } from '../core/lease.ts'
 import type { Held, Refusal } from '../core/outcome.ts'
 import { backOffMs } from '../runtime/pause.ts'
 import { isUnavailable, TRY_AGAIN } from './retry.ts'
@@ -57,8 +59,10 @@ export function nextStep(progress: Progress, report: Report): Step {
 function afterAnswer(answer: WaitAnswer): Step {
   switch (answer.kind) {
     case 'granted':
+    case 'granted_all':
       return { kind: 'granted', granted: answer }
     case 'queued':
+    case 'queued_all':
       return { kind: 'queued', queued: answer }
     case 'waiting':
       return { kind: 'waiting', keepAliveMs: answer.keepAliveMs }
@@ -96,4 +100,49 @@ function afterFailure(progress: Progress, error: unknown): Step {
   if ((hasQueued || coversAbsence) && (isUnknown || isUnavailable(error))) return again
   if (isUnknown && failures < TRIES_MAX && again.afterMs < againWithinMs) return again
   return { kind: 'failed', error, leftBehind: isUnknown || hasQueued }
+}
+
+export function overError({ id: leaseId, resource, ttlMs }: LeaseInfo): LeaseError {
+  const message = `lease ${leaseId} of ${resource} was over before its grant arrived`
+  return new LeaseError('LEASE_EXPIRED', message, { details: { leaseId, resource, ttlMs } })
+}
+
+/** A wait as it stands when it is over. */
+export interface EndedWait {
+  /** What was waited for, as messages name it. */
+  readonly subject: string
+  readonly waitedMs: number
+  readonly blockers: readonly Blocker[]
+  readonly effect: Effect
+  /** The last thing that went wrong on the way to the store, whether or not it has answered since. */
+  readonly lastFailure: LeaseError | null
+  /** Why the state of the resource is unknown: the last question failed, or has had no answer for long. */
+  readonly silence: LeaseError | null
+  /** The store was away all the while, and nothing was left there. */
+  readonly isAway: boolean
+}
+
+export function timeoutError(wait: EndedWait): LeaseError {
+  const { subject, waitedMs, effect, silence } = wait
+  const cause = silence ?? wait.lastFailure
+  const options = { details: detailsOf(wait), effect, ...(cause === null ? {} : { cause }) }
+  if (silence !== null) {
+    const message = `waited ${waitedMs} ms for ${subject}, but the store did not answer: ${silence.message}`
+    return new LeaseError(wait.isAway ? silence.code : 'WAIT_TIMEOUT', message, options)
+  }
+  const [first] = wait.blockers
+  const who = first === undefined ? '' : `: ${show(first.holder)} is in the way`
+  const message = `${subject} did not become free within ${waitedMs} ms${who}`
+  return new LeaseError('WAIT_TIMEOUT', message, options)
+}
+
+export function abortedError(wait: EndedWait, cause: unknown): LeaseError {
+  const options = { details: detailsOf(wait), cause, effect: wait.effect }
+  return new LeaseError('ABORTED', `the wait for ${wait.subject} was cancelled`, options)
+}
+
+function detailsOf(wait: EndedWait): Readonly<Record<string, unknown>> {
+  const { subject: resource, waitedMs, blockers, silence } = wait
+  const store = silence === null ? {} : { store: { code: silence.code, message: silence.message } }
+  return { resource, waitedMs, blockers, ...store }
 }

@@ -11,10 +11,11 @@
  *  - A grant that is already over when its answer arrives is never handed out.
  */
 import type { Blocker } from '../core/conflict.ts'
-import { isLeaseError, LeaseError, show, type Effect } from '../core/errors.ts'
-import type { LeaseInfo } from '../core/lease.ts'
+import { isLeaseError, LeaseError, type Effect } from '../core/errors.ts'
+import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { WAIT_MS_MAX } from '../core/limits.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
+import type { Resource } from '../core/resource.ts'
 import { US_PER_MS } from '../core/time.ts'
 import { DEFAULT_SETTINGS } from '../core/settings.ts'
 import { onAbort } from '../runtime/abort-listeners.ts'
@@ -25,18 +26,30 @@ import type { QueuedWaiter, WaiterQueues } from '../service/waiter-queues.ts'
 import type { TakeOver } from './background-work.ts'
 import type { HolderClock, Moment, Term } from './holder-clock.ts'
 import { grantedTerm } from './holding.ts'
-import type {
-  GrantedAnswer,
-  HandOff,
-  PendingRequest,
-  QueuedAnswer,
-  WaitAnswer,
-  Why,
+import {
+  leasesIn,
+  type GrantedAnswer,
+  type HandOff,
+  type OwnPlace,
+  type PendingRequest,
+  type QueuedAnswer,
+  type WaitAnswer,
+  type Why,
 } from './pending-request.ts'
 import { ScheduledTask, type DueWindow, type RenewalScheduler } from './renewal-scheduler.ts'
 import { BACKGROUND_WITHIN_MS, effectOf, retry, withDoubt } from './retry.ts'
 import { ImpliedUnder, type Standstill } from './request-under.ts'
-import { nextStep, type Progress, type Question, type Report, type Step } from './wait-step.ts'
+import {
+  abortedError,
+  nextStep,
+  overError,
+  timeoutError,
+  type EndedWait,
+  type Progress,
+  type Question,
+  type Report,
+  type Step,
+} from './wait-step.ts'
 
 /** What the waits of a client share. */
 export interface WaitContext {
@@ -59,9 +72,28 @@ export interface OwnWaits {
   readonly keepAliveMs: number
 }
 
-interface OwnWaiter extends QueuedWaiter {
+/** A wait among those of its client. A class, because every lease begins with one. */
+class OwnWaiter implements QueuedWaiter {
+  readonly id: LeaseId
+  readonly resource: Resource
+  readonly orderUs: number
+  readonly #wait: Wait
+
+  constructor({ id, resource, orderUs }: OwnPlace, wait: Wait) {
+    this.id = id
+    this.resource = resource
+    this.orderUs = orderUs
+    this.#wait = wait
+  }
+
+  onFirst(): void {
+    this.#wait.speakSoon()
+  }
+
   /** One of the first has lost its ticket, and so may this one have. */
-  readonly askWithin: (ms: number) => void
+  askWithin(ms: number): void {
+    this.#wait.askWithin(ms)
+  }
 }
 
 /** A lease as it was granted. */
@@ -94,6 +126,7 @@ const EARLY_SHARE = 0.1
  */
 const EARLY_MS_MAX = 0.001
 
+const NO_BLOCKERS: readonly Blocker[] = []
 /** Behind all tickets that are filed, in the order in which they were asked for. */
 const UNFILED_US = 2 ** 52
 const BEHIND_OWN = { behindOwn: true } as const
@@ -108,7 +141,8 @@ type Signal = 'none' | 'moved' | 'hint' | 'wake'
 export class Wait {
   readonly #context: WaitContext
   readonly #request: PendingRequest
-  readonly #startMs: number
+  /** When the wait began, before anything was sent. */
+  readonly #start: Moment
   /** How long to wait, once it is known; the configuration may have to be asked. */
   #waitMs: number | null
   #timer: Timer | null = null
@@ -118,7 +152,7 @@ export class Wait {
   #hasQueued = false
   /** In a row. */
   #failures = 0
-  #blockers: readonly Blocker[] = []
+  #blockers: readonly Blocker[] = NO_BLOCKERS
   #lastFailure: LeaseError | null = null
   /** A question whose answer was lost, and that no answer since has settled. */
   #doubt: LeaseError | null = null
@@ -128,7 +162,9 @@ export class Wait {
   #leaveHandOff: Unsubscribe | null = null
   /** Among the waits of its client for the same resource. */
   #ownPlace: OwnWaiter | null = null
-  #leaveOwnQueue: Unsubscribe | null = null
+  #isInOwnQueue = false
+  /** While a claim of one of the first is under way. */
+  #hanging: Timer | null = null
   /** A claim that goes along with a release. */
   #carriedClaim: { readonly call: Promise<WaitAnswer>; readonly sent: Moment } | null = null
   /** When to ask if nothing is heard before. */
@@ -145,11 +181,11 @@ export class Wait {
   constructor(context: WaitContext, request: PendingRequest) {
     this.#context = context
     this.#request = request
-    this.#startMs = context.runtime.monotonicMs()
-    this.#askedAtMs = this.#startMs
+    this.#start = context.clock.now()
+    this.#askedAtMs = this.#start.monotonicMs
     this.#waitMs = request.waitMs === 'configured' ? null : request.waitMs
     this.#armFirstAnswer()
-    this.#joinOwnQueue(UNFILED_US + this.#startMs * US_PER_MS)
+    this.#joinOwnQueue(UNFILED_US + this.#start.monotonicMs * US_PER_MS)
   }
 
   /**
@@ -160,12 +196,18 @@ export class Wait {
     const stopListening = signal === undefined ? null : this.#listenTo(signal)
     try {
       let question: Question = 'acquire'
-      let afterMs = 0
+      let sent = this.#start
       for (;;) {
-        if (afterMs > 0) await this.#untilDue(afterMs)
-        const sent = this.#carriedClaim?.sent ?? this.#context.clock.now()
-        const report = await this.#ask(question, sent)
+        let report: Report
+        try {
+          report = this.#heard(await this.#unlessInterrupted(this.#ask(question, sent)))
+        } catch (thrown) {
+          report = this.#failed(thrown)
+        } finally {
+          this.#rest()
+        }
         const step = nextStep(this.#progress(question), report)
+        let afterMs: number
         if (step.kind === 'ask') {
           if (report.kind === 'answered') this.#tellDropped()
           question = step.question
@@ -175,12 +217,14 @@ export class Wait {
           question = 'claim'
           afterMs = step.kind === 'queued' ? this.#queue(step.queued) : this.#next(step.keepAliveMs)
         } else return this.#conclude(step, sent)
+        if (afterMs > 0) await this.#untilDue(afterMs)
+        sent = this.#carriedClaim?.sent ?? this.#context.clock.now()
       }
     } finally {
       stopListening?.()
       this.#timer?.cancel()
       this.#leaveHandOff?.()
-      this.#leaveOwnQueue?.()
+      this.#leaveOwnQueue()
       this.#implied?.end()
       this.#wakeSleeper?.()
     }
@@ -257,49 +301,53 @@ export class Wait {
     }
   }
 
-  async #ask(question: Question, sent: Moment): Promise<Report> {
-    this.#throwIfInterrupted()
+  #ask(question: Question, sent: Moment): Promise<WaitAnswer> {
+    if (this.#interruption !== null) throw this.#interruption
     this.#askedAtMs = sent.monotonicMs
     this.#firstSent ??= sent
-    const call = this.#takeCarriedClaim() ?? this.#send(question)
+    const call = this.#carriedClaim?.call ?? this.#send(question)
+    this.#carriedClaim = null
     this.#underWay = call
-    const hanging = question === 'claim' ? this.#leaveFirstIfHanging() : null
-    try {
-      const answer = await this.#unlessInterrupted(call)
-      this.#throwIfInterrupted()
-      this.#failures = 0
-      this.#doubt = null
-      if (answer.kind !== 'granted') this.#firstSent = null
-      return { kind: 'answered', answer }
-    } catch (thrown) {
-      if (thrown === this.#interruption) throw thrown
-      if (!isLeaseError(thrown)) return { kind: 'failed', error: thrown }
-      const error = withDoubt(this.#doubt, thrown)
-      this.#failures += 1
-      this.#lastFailure = error
-      // The store has answered after all, and the time allowed for that is not the caller's.
-      if (this.#failures === 1 && this.#timer !== null && this.#waitMs !== null)
-        this.#arm(this.#leftMs)
-      this.#implied?.forget()
-      if (error.effect === 'none') this.#firstSent = null
-      else this.#doubt = error
-      return { kind: 'failed', error }
-    } finally {
-      this.#underWay = null
-      hanging?.cancel()
-      if (this.#leaveOwnQueue === null && this.#orderUs !== null) this.#joinOwnQueue(this.#orderUs)
-    }
+    if (question === 'claim') this.#hanging = this.#leaveFirstIfHanging()
+    return call
+  }
+
+  #heard(answer: WaitAnswer): Report {
+    if (this.#interruption !== null) throw this.#interruption
+    this.#failures = 0
+    this.#doubt = null
+    if (answer.kind !== 'granted' && answer.kind !== 'granted_all') this.#firstSent = null
+    return { kind: 'answered', answer }
+  }
+
+  #failed(thrown: unknown): Report {
+    if (thrown === this.#interruption) throw thrown
+    if (!isLeaseError(thrown)) return { kind: 'failed', error: thrown }
+    const error = withDoubt(this.#doubt, thrown)
+    this.#failures += 1
+    this.#lastFailure = error
+    // The store has answered after all, and the time allowed for that is not the caller's.
+    if (this.#failures === 1 && this.#timer !== null && this.#waitMs !== null)
+      this.#arm(this.#leftMs)
+    this.#implied?.forget()
+    if (error.effect === 'none') this.#firstSent = null
+    else this.#doubt = error
+    return { kind: 'failed', error }
+  }
+
+  /** Nothing is under way any more. */
+  #rest(): void {
+    this.#underWay = null
+    this.#hanging?.cancel()
+    this.#hanging = null
+    if (!this.#isInOwnQueue && this.#orderUs !== null) this.#joinOwnQueue(this.#orderUs)
   }
 
   /** A wait among the first that has no answer cannot speak for the others: the next of its client does, in time for all. */
   #leaveFirstIfHanging(): Timer | null {
     const { own, runtime } = this.#context
     if (own === null || this.#ownPlace === null || this.#isBehindOwn) return null
-    const leave = (): void => {
-      this.#leaveOwnQueue?.()
-      this.#leaveOwnQueue = null
-    }
-    return runtime.setTimer(own.keepAliveMs / 2, leave, { keepAlive: false })
+    return runtime.setTimer(own.keepAliveMs / 2, () => this.#leaveOwnQueue(), { keepAlive: false })
   }
 
   #send(question: Question): Promise<WaitAnswer> {
@@ -366,10 +414,16 @@ export class Wait {
     const { own } = this.#context
     const place = own === null || this.#request.waitMs === 0 ? null : this.#request.placeAt(orderUs)
     if (own === null || place === null) return
-    this.#leaveOwnQueue?.()
-    const askWithin = (ms: number): void => void this.#askWithin(ms)
-    this.#ownPlace = { ...place, onFirst: () => this.#speakSoon(), askWithin }
-    this.#leaveOwnQueue = own.queues.add(this.#ownPlace)
+    this.#leaveOwnQueue()
+    this.#ownPlace = new OwnWaiter(place, this)
+    own.queues.add(this.#ownPlace)
+    this.#isInOwnQueue = true
+  }
+
+  #leaveOwnQueue(): void {
+    if (this.#isInOwnQueue && this.#ownPlace !== null)
+      this.#context.own?.queues.remove(this.#ownPlace)
+    this.#isInOwnQueue = false
   }
 
   get #isBehindOwn(): boolean {
@@ -377,25 +431,25 @@ export class Wait {
   }
 
   /** Tickets of its client that were before it are gone: it is kept alive as often as these were, and may be next. */
-  #speakSoon(): void {
+  speakSoon(): void {
     const { runtime, own } = this.#context
     const withinMs = own?.keepAliveMs ?? Infinity
     this.#lookAtMs = Math.min(this.#lookAtMs, runtime.monotonicMs() + withinMs)
-    if (this.#askWithin(withinMs)) this.#isLook = true
+    if (this.askWithin(withinMs)) this.#isLook = true
   }
 
   /** The store was away, say, for longer than a claim window: those behind would hear of it much later, and lose their turn. */
   #tellDropped(): void {
     const { own } = this.#context
     if (own === null || this.#ownPlace === null || this.#isBehindOwn) return
-    const next = own.queues.first(this.#ownPlace.resource, TOLD_OF_LOSS)
+    const next = own.queues.firstOf(this.#ownPlace.resource, TOLD_OF_LOSS)
     for (const [index, waiter] of next.entries()) {
       waiter.askWithin(((index + 1) / ASKED_AGAIN) * own.keepAliveMs)
     }
   }
 
   /** Returns whether it would have asked later. */
-  #askWithin(ms: number): boolean {
+  askWithin(ms: number): boolean {
     const dueMs = this.#context.runtime.monotonicMs() + ms
     if (dueMs >= this.#dueMs) return false
     this.#dueMs = dueMs
@@ -422,18 +476,21 @@ export class Wait {
     }
   }
 
-  #accept({ leases, repeated }: GrantedAnswer, sent: Moment): Obtained {
+  #accept(granted: GrantedAnswer, sent: Moment): Obtained {
     const { clock } = this.#context
     const now = clock.now()
     const times = { first: this.#firstSent ?? sent, last: sent, clock, now }
-    const grants = leases.map((lease) => {
-      const isOlder = repeated || this.#request.isForeign(lease)
-      return { lease, isOlder, term: grantedTerm(lease, { isOlder }, times), now }
-    })
-    const over = grants.find(({ term }) => clock.remainingMs(term, now) <= 0)
-    if (over === undefined) return { kind: 'granted', grants }
-    this.#withdrawLater('aborted')
-    throw overError(over.lease)
+    const grants: Grant[] = []
+    for (const lease of leasesIn(granted)) {
+      const isOlder = granted.repeated || this.#request.isForeign(lease)
+      const term = grantedTerm(lease, { isOlder }, times)
+      if (clock.remainingMs(term, now) <= 0) {
+        this.#withdrawLater('aborted')
+        throw overError(lease)
+      }
+      grants.push({ lease, isOlder, term, now })
+    }
+    return { kind: 'granted', grants }
   }
 
   get #leftMs(): number {
@@ -512,12 +569,6 @@ export class Wait {
     return settle
   }
 
-  #takeCarriedClaim(): Promise<WaitAnswer> | null {
-    const carried = this.#carriedClaim
-    this.#carriedClaim = null
-    return carried?.call ?? null
-  }
-
   #stillQueued(): QueuedAnswer {
     const nowMs = this.#context.runtime.monotonicMs()
     return {
@@ -565,10 +616,6 @@ export class Wait {
     })
   }
 
-  #throwIfInterrupted(): void {
-    if (this.#interruption !== null) throw this.#interruption
-  }
-
   #stop(error: LeaseError, why: Why): void {
     if (this.#interruption !== null || this.#concluded) return
     this.#interruption = error
@@ -595,7 +642,7 @@ export class Wait {
   }
 
   get #passedMs(): number {
-    return this.#context.runtime.monotonicMs() - this.#startMs
+    return this.#context.runtime.monotonicMs() - this.#start.monotonicMs
   }
 
   get #ended(): EndedWait {
@@ -639,60 +686,15 @@ async function passOnGrant(
   onGrant: (granted: GrantedAnswer) => void,
 ): Promise<void> {
   const answer = await call
-  if (answer.kind === 'granted') onGrant(answer)
+  if (answer.kind === 'granted' || answer.kind === 'granted_all') onGrant(answer)
 }
 
 async function mayHaveLeft(call: Promise<WaitAnswer>): Promise<boolean> {
   try {
     const answer = await call
-    return answer.kind === 'granted' || answer.kind === 'queued'
+    return ['granted', 'granted_all', 'queued', 'queued_all'].includes(answer.kind)
   } catch (error) {
     report('client/wait', error)
     return effectOf(error) === 'unknown'
   }
-}
-
-export function overError({ id: leaseId, resource, ttlMs }: LeaseInfo): LeaseError {
-  const message = `lease ${leaseId} of ${resource} was over before its grant arrived`
-  return new LeaseError('LEASE_EXPIRED', message, { details: { leaseId, resource, ttlMs } })
-}
-
-/** A wait as it stands when it is over. */
-export interface EndedWait {
-  /** What was waited for, as messages name it. */
-  readonly subject: string
-  readonly waitedMs: number
-  readonly blockers: readonly Blocker[]
-  readonly effect: Effect
-  /** The last thing that went wrong on the way to the store, whether or not it has answered since. */
-  readonly lastFailure: LeaseError | null
-  /** Why the state of the resource is unknown: the last question failed, or has had no answer for long. */
-  readonly silence: LeaseError | null
-  /** The store was away all the while, and nothing was left there. */
-  readonly isAway: boolean
-}
-
-export function timeoutError(wait: EndedWait): LeaseError {
-  const { subject, waitedMs, effect, silence } = wait
-  const cause = silence ?? wait.lastFailure
-  const options = { details: detailsOf(wait), effect, ...(cause === null ? {} : { cause }) }
-  if (silence !== null) {
-    const message = `waited ${waitedMs} ms for ${subject}, but the store did not answer: ${silence.message}`
-    return new LeaseError(wait.isAway ? silence.code : 'WAIT_TIMEOUT', message, options)
-  }
-  const [first] = wait.blockers
-  const who = first === undefined ? '' : `: ${show(first.holder)} is in the way`
-  const message = `${subject} did not become free within ${waitedMs} ms${who}`
-  return new LeaseError('WAIT_TIMEOUT', message, options)
-}
-
-export function abortedError(wait: EndedWait, cause: unknown): LeaseError {
-  const options = { details: detailsOf(wait), cause, effect: wait.effect }
-  return new LeaseError('ABORTED', `the wait for ${wait.subject} was cancelled`, options)
-}
-
-function detailsOf(wait: EndedWait): Readonly<Record<string, unknown>> {
-  const { subject: resource, waitedMs, blockers, silence } = wait
-  const store = silence === null ? {} : { store: { code: silence.code, message: silence.message } }
-  return { resource, waitedMs, blockers, ...store }
 }

@@ -16,6 +16,7 @@ import { RenewalScheduler } from '../client/renewal-scheduler.ts'
 import { BACKGROUND_WITHIN_MS, retry } from '../client/retry.ts'
 import { Standstill } from '../client/request-under.ts'
 import {
+  leasesIn,
   PendingAcquire,
   pendingGroup,
   ticketRefOf,
@@ -120,8 +121,8 @@ export class ServerWaits {
     const ask = this.#begin(tickets, claimWindowMs ?? CLAIM_WINDOW_MS_DEFAULT)
     const wait = this.#waitFor(pending, session, tickets)
     connection.onEnd(() => {
-      wait.leave(goneError(), ({ leases, repeated }) => {
-        this.#onUnheard(ask, { leases, isNew: !repeated })
+      wait.leave(goneError(), (granted) => {
+        this.#onUnheard(ask, { leases: leasesIn(granted), isNew: !granted.repeated })
       })
     })
     if (this.#isStopping) wait.leaveAtRest(stoppingError())

@@ -232,7 +232,7 @@ export class LeaseService implements LeaseApi {
     const place = knownPlace(request) ?? (await this.#locate(request))
     if (place === null) return { kind: 'not_found', leaseId: request.id }
     const command = commands.releaseCommand(request, place)
-    const [waiter] = this.#handOffs.first(place.resource)
+    const waiter = this.#handOffs.first(place.resource)
     // One that is asking by itself at this moment is not passed by: none behind it is next.
     const { outcome, now } = await (waiter?.isReady() === true
       ? this.#handOver(command, waiter)
@@ -248,7 +248,8 @@ export class LeaseService implements LeaseApi {
   }
 
   standBy(waiter: HandOffWaiter): Unsubscribe {
-    return this.#handOffs.add(waiter)
+    this.#handOffs.add(waiter)
+    return () => this.#handOffs.remove(waiter)
   }
 
   async releaseAll(asked: ReleaseAllRequest): Promise<readonly ReleaseAnswer[]> {

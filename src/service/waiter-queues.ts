@@ -3,7 +3,6 @@ import { compareTickets } from '../core/conflict.ts'
 import type { LeaseId } from '../core/lease.ts'
 import type { Resource } from '../core/resource.ts'
 import { TransientMap } from '../runtime/transient-map.ts'
-import type { Unsubscribe } from '../store-port/store.ts'
 
 export interface QueuedWaiter {
   /** Of its ticket. */
@@ -23,30 +22,38 @@ export class WaiterQueues<Waiter extends QueuedWaiter> {
     this.#firstCount = firstCount
   }
 
-  add(waiter: Waiter): Unsubscribe {
-    const { resource } = waiter
-    const queue = this.#queues.get(resource) ?? []
-    queue.splice(placeIn(queue, waiter), 0, waiter)
-    this.#queues.set(resource, queue)
-    return () => this.#remove(waiter)
+  add(waiter: Waiter): void {
+    const queue = this.#queues.get(waiter.resource)
+    if (queue === undefined) this.#queues.set(waiter.resource, [waiter])
+    else queue.splice(placeIn(queue, waiter), 0, waiter)
   }
 
-  first(resource: Resource, count: number = this.#firstCount): readonly Waiter[] {
+  first(resource: Resource): Waiter | null {
+    return this.#queues.get(resource)?.[0] ?? null
+  }
+
+  firstOf(resource: Resource, count: number): readonly Waiter[] {
     return this.#queues.get(resource)?.slice(0, count) ?? []
   }
 
   /** Whether all the first places are others'; also of one that has none yet. */
   isBehind(waiter: Pick<Waiter, 'id' | 'resource'>): boolean {
-    const first = this.first(waiter.resource)
-    return first.length === this.#firstCount && first.every(({ id }) => id !== waiter.id)
+    const queue = this.#queues.get(waiter.resource) ?? []
+    if (queue.length < this.#firstCount) return false
+    for (let place = 0; place < this.#firstCount; place += 1) {
+      if (queue[place]?.id === waiter.id) return false
+    }
+    return true
   }
 
-  #remove(waiter: Waiter): void {
-    const queue = this.#queues.get(waiter.resource) ?? []
-    const place = queue.indexOf(waiter)
-    if (place >= 0) queue.splice(place, 1)
-    if (queue.length === 0) this.#queues.delete(waiter.resource)
-    else if (place >= 0 && place < this.#firstCount) queue[this.#firstCount - 1]?.onFirst()
+  /** Without effect on one that is not in. */
+  remove(waiter: Waiter): void {
+    const queue = this.#queues.get(waiter.resource)
+    const place = queue?.indexOf(waiter) ?? -1
+    if (queue === undefined || place < 0) return
+    if (queue.length === 1) return void this.#queues.delete(waiter.resource)
+    queue.splice(place, 1)
+    if (place < this.#firstCount) queue[this.#firstCount - 1]?.onFirst()
   }
 }
 
