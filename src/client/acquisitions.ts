@@ -61,9 +61,8 @@ function ownWaits(claimWindowMs: number | null): OwnWaits {
   return { queues: new WaiterQueues(FIRST_COUNT), keepAliveMs }
 }
 
-export type Obtaining = { readonly kind: 'granted'; readonly lease: LeaseHandle } | Held
-export type ObtainingAll =
-  { readonly kind: 'granted'; readonly leases: readonly LeaseHandle[] } | Held
+/** As many leases as were asked for, in that order. */
+export type Obtaining = { readonly kind: 'granted'; readonly leases: readonly LeaseHandle[] } | Held
 
 type GrantFacts = Pick<GrantedLease, 'autoRenew'>
 
@@ -74,7 +73,7 @@ interface Asked {
   readonly resources: readonly Resource[]
   readonly autoRenew: boolean
   readonly signal: AbortSignal | undefined
-  readonly under?: readonly LeaseId[]
+  readonly under: readonly LeaseId[] | undefined
 }
 
 /** How a lease came to be asked for, where it was not by a plain call. */
@@ -182,7 +181,7 @@ export class Acquisitions implements HandleClient {
     const known = this.#router.handles.get(asked.id)
     // A repeat of what this client holds is that handle: asking the store would put it at risk of being withdrawn.
     if (known?.state === 'held' && known.resource === asked.resource) {
-      return Promise.resolve({ kind: 'granted', lease: known })
+      return Promise.resolve({ kind: 'granted', leases: [known] })
     }
     const strangers = this.#strangersAmong(asked.under)
     if (strangers.length === 0) return this.#obtainOne({ asked, autoRenew, signal })
@@ -192,10 +191,16 @@ export class Acquisitions implements HandleClient {
   #obtainOne({ asked, autoRenew, signal }: ReadAcquire): Promise<Obtaining> {
     const { id, resource } = asked
     const under = this.#underOf(asked.under)
-    const request = Object.assign({}, this.#asker, asked, under)
-    const pending = new PendingAcquire(this.api, request)
-    const subject = { leaseIds: [id], resources: [resource], autoRenew, signal, ...under }
-    return this.#obtain({ request: pending, ...subject }).then(onlyOne)
+    // Not a copy: what is asked was made for this one request.
+    const request = Object.assign(asked, this.#asker)
+    return this.#obtain({
+      request: new PendingAcquire(this.api, under === undefined ? request : { ...request, under }),
+      leaseIds: [id],
+      resources: [resource],
+      autoRenew,
+      signal,
+      under,
+    })
   }
 
   /** What a request is said to be under although this client does not hold it. */
@@ -213,24 +218,25 @@ export class Acquisitions implements HandleClient {
   }
 
   /** As the caller said, and what follows from that; else inside of what it runs. Nothing: it is a plain call. */
-  #underOf(said: readonly LeaseId[] | undefined): { readonly under?: readonly LeaseId[] } {
+  #underOf(said: readonly LeaseId[] | undefined): readonly LeaseId[] | undefined {
     const inside = enclosingLeases(this)
-    if (said === undefined) return inside === null ? {} : { under: inside }
+    if (said === undefined) return inside ?? undefined
     const chain = said.flatMap((leaseId) => [
       leaseId,
       ...(this.#nestings.get(leaseId)?.under ?? []),
     ])
     const all = said.length === 0 ? chain : [...chain, ...(inside ?? [])]
-    return { under: [...new Set(all)].slice(0, UNDER_MAX) }
+    return [...new Set(all)].slice(0, UNDER_MAX)
   }
 
-  async obtainAll({ asked, autoRenew, signal }: ReadAcquireAll): Promise<ObtainingAll> {
+  async obtainAll({ asked, autoRenew, signal }: ReadAcquireAll): Promise<Obtaining> {
     await this.#requireOwn(this.#strangersAmong(asked.under))
     const under = this.#underOf(asked.under)
-    const request = pendingGroup(this.api, { ...asked, ...under, ...this.#asker })
+    const said = under === undefined ? {} : { under }
+    const request = pendingGroup(this.api, { ...asked, ...said, ...this.#asker })
     const leaseIds = asked.members.map((member) => member.id)
     const resources = asked.members.map((member) => member.resource)
-    return this.#obtain({ request, leaseIds, resources, autoRenew, signal, ...under })
+    return this.#obtain({ request, leaseIds, resources, autoRenew, signal, under })
   }
 
   /** Runs work inside leases: what it asks for is under all of them. */
@@ -269,8 +275,7 @@ export class Acquisitions implements HandleClient {
   }
 
   /** All of it in one asynchronous function: each one more costs every lease, and most have nothing to wait for. */
-  async #obtain(asked: Asked): Promise<ObtainingAll> {
-    const { autoRenew } = asked
+  async #obtain(asked: Asked): Promise<Obtaining> {
     const isInside = enclosingLeases(this) !== null
     const realms = asked.resources.map(realmOf)
     const before = realms.map((realm) => ({ realm, seen: this.#fences.highest(realm) }))
@@ -285,7 +290,7 @@ export class Acquisitions implements HandleClient {
         for (const { lease } of outcome.grants) await this.#grants.learnLine(lease)
       }
       this.#verify(outcome.grants, before)
-      const leases = outcome.grants.map((grant) => this.#handOut(grant, { autoRenew }))
+      const leases = outcome.grants.map((grant) => this.#handOut(grant, asked))
       const { under } = asked
       if (under !== undefined)
         for (const { id } of leases) this.#nestings.set(id, { under, isInside })
@@ -425,13 +430,11 @@ export class Acquisitions implements HandleClient {
   }
 
   async acquireUnder(wanted: ReadAcquire): Promise<LeaseHandle> {
-    const outcome = await this.obtain(wanted)
-    if (outcome.kind === 'granted') return outcome.lease
-    throw refusalError(outcome)
+    return onlyLease(await this.obtain(wanted))
   }
 
   underNow(): readonly LeaseId[] | null {
-    return this.#underOf(undefined).under ?? null
+    return enclosingLeases(this)
   }
 
   handOutChild(
@@ -494,11 +497,12 @@ function orphanError(handle: LeaseHandle, orphans: 'renew' | 'release'): LeaseEr
   return new LeaseError('INVALID_STATE', message, { details: { leaseId, resource } })
 }
 
-function onlyOne(outcome: ObtainingAll): Obtaining {
-  if (outcome.kind === 'held') return outcome
-  const [lease] = outcome.leases
+/** Of one resource that was asked for; throws where another has it. */
+export function onlyLease(outcome: Obtaining): LeaseHandle {
+  if (outcome.kind === 'held') throw refusalError(outcome)
+  const lease = outcome.leases[0]
   if (lease === undefined) throw new Error('a resource was granted without a lease')
-  return { kind: 'granted', lease }
+  return lease
 }
 
 function fenceOf(lease: LeaseInfo): number {

@@ -111,8 +111,10 @@ export class LeaseHandle {
   readonly interest: Interest<LeaseReference> = new Interest()
   readonly #client: HandleClient
   readonly #requests: LeaseRequests
-  readonly #listeners = new Listeners<LeaseEvents>()
-  readonly #race = new LossRace()
+  /** Made for the first listener; most leases have none. */
+  #listeners: Listeners<LeaseEvents> | null = null
+  /** Made for the first caller that waits for an answer, or reads the signal; most leases have none. */
+  #race: LossRace | null = null
   readonly #task = new ScheduledTask(this)
   /** Made for the first upgrade or downgrade; most leases never have one. */
   #modes: LeaseMode | null = null
@@ -153,7 +155,12 @@ export class LeaseHandle {
 
   get signal(): AbortSignal {
     this.#step({ kind: 'time' })
-    return this.#race.signal
+    return this.#ownRace().signal
+  }
+
+  #ownRace(): LossRace {
+    this.#race ??= new LossRace(this.#holding.loss)
+    return this.#race
   }
 
   get info(): LeaseInfo {
@@ -227,6 +234,7 @@ export class LeaseHandle {
     listener: (event: LeaseEvents[Name]) => void,
   ): () => void {
     checkListener(name, listener)
+    this.#listeners ??= new Listeners()
     return this.#listeners.add(name, listener)
   }
 
@@ -234,11 +242,11 @@ export class LeaseHandle {
     const { ttlMs = null } = readOptions('RenewOptions', options)
     let now = this.#requireLive()
     if (ttlMs === null && this.#renewing !== null) {
-      const joined = await this.#race.run(this.#renewing)
+      const joined = await this.#ownRace().run(this.#renewing)
       if (joined?.kind === 'renewed') return
       now = this.#requireLive()
     }
-    const answer = await this.#race.run(this.#renewNow(ttlMs, now))
+    const answer = await this.#ownRace().run(this.#renewNow(ttlMs, now))
     if (answer.kind !== 'renewed') throw refusalError(answer)
     this.#requireLive()
   }
@@ -302,7 +310,7 @@ export class LeaseHandle {
 
   async advance(options?: AdvanceOptions): Promise<EpochRange> {
     this.#requireLive()
-    const range = await this.#race.run(this.#requests.advance(options))
+    const range = await this.#ownRace().run(this.#requests.advance(options))
     this.#requireLive()
     return range
   }
@@ -310,7 +318,7 @@ export class LeaseHandle {
   async derive(options: DeriveOptions): Promise<LeaseHandle> {
     const { asked, facts } = readDerive(this.#client.runtime, options)
     this.#requireLive()
-    const derivation = this.#race.run(this.#requests.derive(asked))
+    const derivation = this.#ownRace().run(this.#requests.derive(asked))
     const child = await this.#client.handOutChild(this, derivation, facts)
     this.#step({ kind: 'derived', child: child.info })
     return child
@@ -320,7 +328,7 @@ export class LeaseHandle {
     const parsed = parseBudget('amounts', amounts)
     const { requestId = this.#client.runtime.uuid() } = readOptions('SpendOptions', options)
     this.#requireLive()
-    return this.#race.run(this.#requests.spend(parsed, requestId))
+    return this.#ownRace().run(this.#requests.spend(parsed, requestId))
   }
 
   allows(act: ScopedAct, spending?: Budget): boolean {
@@ -343,7 +351,7 @@ export class LeaseHandle {
   async downgrade(): Promise<ModeChange> {
     this.#requireLive()
     this.#step({ kind: 'mode', mode: 'shared' })
-    const change = await this.#race.run(this.#ownModes().downgrade())
+    const change = await this.#ownRace().run(this.#ownModes().downgrade())
     this.#requireLive()
     return change
   }
@@ -355,7 +363,7 @@ export class LeaseHandle {
 
   async update(options: UpdateOptions): Promise<void> {
     this.#requireLive()
-    await this.#race.run(this.#requests.update(options))
+    await this.#ownRace().run(this.#requests.update(options))
   }
 
   previous(): Promise<LeaseInfo | null> {
@@ -390,9 +398,10 @@ export class LeaseHandle {
       const { reason = 'voluntary', metadata } = readOptions('ReleaseOptions', options)
       if (metadata !== undefined) this.#requests.note = noteAfter(this.info, { metadata })
       this.#client.called()
-      this.#step({ kind: 'time' })
+      const now = this.#client.clock.now()
+      this.#step({ kind: 'time' }, now)
       if (this.#releasing !== null) return this.#releasing
-      this.#step({ kind: 'released' })
+      this.#step({ kind: 'released' }, now)
       if (this.#holding.loss !== null) throw this.#holding.loss
       this.#releasing = this.#sendRelease(reason, joint)
       return this.#releasing
@@ -406,9 +415,9 @@ export class LeaseHandle {
     this.#client.onReleasing(this)
     try {
       const result = await this.#requests.release(reason, joint)
+      if (this.#requests.isReleasedBefore(result)) return
       if (result.kind === 'released') {
-        if (result.lease !== null) this.#step({ kind: 'release_confirmed', lease: result.lease })
-        return
+        return this.#step({ kind: 'release_confirmed', lease: result.lease })
       }
       this.#step({ kind: 'release_refused', refusal: result })
       const { loss } = this.#holding
@@ -524,7 +533,7 @@ export class LeaseHandle {
     switch (action.kind) {
       case 'notify':
         if (action.name === 'lost') return this.#end(action.event.error)
-        return this.#listeners.emit(action.name, action.event)
+        return this.#listeners?.emit(action.name, action.event)
       case 'send_renewal':
         return this.isOver ? undefined : this.#renewAsPlanned(action.renewal)
       case 'give_back':
@@ -543,8 +552,8 @@ export class LeaseHandle {
 
   #end(error: LeaseError): void {
     this.#modes?.cancel(() => error)
-    this.#race.lose(error)
-    this.#listeners.emit('lost', { error })
+    this.#race?.lose(error)
+    this.#listeners?.emit('lost', { error })
     this.#client.onEnd(this)
   }
 

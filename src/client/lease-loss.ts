@@ -124,7 +124,12 @@ export class LossRace {
   #waiters: Set<(error: LeaseError) => void> | null = null
   /** Made for the first reader of the signal; most leases have none. */
   #controller: AbortController | null = null
-  #lost: LeaseError | null = null
+  #lost: LeaseError | null
+
+  /** `lost`: why the lease was lost before. */
+  constructor(lost: LeaseError | null) {
+    this.#lost = lost
+  }
 
   get signal(): AbortSignal {
     this.#controller ??= newAbortController()

@@ -46,7 +46,8 @@ export class LeaseReference implements Lease {
   static readonly #parents = new WeakMap<LeaseReference, LeaseReference>()
   readonly #handle: LeaseHandle
   #hasGivenSignal = false
-  readonly #listening = new TakenListeners<keyof LeaseEvents>()
+  /** Made for the first listener; most leases have none. */
+  #listening: TakenListeners<keyof LeaseEvents> | null = null
 
   constructor(handle: LeaseHandle, parent: LeaseReference | null) {
     this.#handle = handle
@@ -151,7 +152,7 @@ export class LeaseReference implements Lease {
     listener: (event: LeaseEvents[Name]) => void,
   ): void {
     checkListener(name, listener)
-    this.#listening.off(name, listener)
+    this.#listening?.off(name, listener)
   }
 
   /** `given`: what the caller knows the listener by. */
@@ -162,6 +163,7 @@ export class LeaseReference implements Lease {
   ): () => void {
     const stop = this.#handle.on(name, listener)
     const endUse = this.#handle.interest.use(this)
+    this.#listening ??= new TakenListeners()
     return this.#listening.add(name, given, () => {
       stop()
       endUse()

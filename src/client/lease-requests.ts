@@ -67,10 +67,6 @@ export interface AnswerListener {
   onRefused(refusal: Refusal): void
 }
 
-/** Null in place of the lease: an earlier try had released it, and the store keeps no history. */
-export type ReleaseResult =
-  { readonly kind: 'released'; readonly lease: LeaseInfo | null } | Refusal
-
 /** `leaseId`: of the receiver's lease; null when it went to the queue. */
 export type TransferResult =
   { readonly kind: 'transferred'; readonly leaseId: LeaseId | null } | Refusal
@@ -144,15 +140,15 @@ export class LeaseRequests {
   }
 
   /** `joint`: with the other releases that are gathered there, in one request. */
-  release(releaseReason: ReleaseReason, joint?: JointRelease): Promise<ReleaseResult> {
+  release(releaseReason: ReleaseReason, joint?: JointRelease): Promise<ReleaseAnswer> {
     const request = this.#releaseRequest(releaseReason)
     const onTry = (): void => void (this.#releaseTries += 1)
-    const call = joint?.gather(request, onTry) ?? this.#sendRelease(request, RELEASE_LIMITS)
-    return call.then((answer) => {
-      return this.#releaseTries > 1 && isReleased(answer)
-        ? { kind: 'released', lease: null }
-        : answer
-    })
+    return joint?.gather(request, onTry) ?? this.#sendRelease(request, RELEASE_LIMITS)
+  }
+
+  /** Whether an earlier try had released the lease, of which the store keeps no history. */
+  isReleasedBefore(answer: ReleaseAnswer): boolean {
+    return this.#releaseTries > 1 && isReleased(answer)
   }
 
   /** For a holder that does not wait. A lease that has ended already is as good as one that was released. */

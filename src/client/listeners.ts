@@ -5,12 +5,10 @@
 import { report, reportTo } from '../runtime/diagnostics.ts'
 
 export class Listeners<Events> {
-  /** Made for the first listener; most leases have none. */
-  #listeners: Map<keyof Events, Set<(event: never) => unknown>> | null = null
+  readonly #listeners = new Map<keyof Events, Set<(event: never) => unknown>>()
 
   /** Returns a function that takes the listener off again. */
   add<Name extends keyof Events>(name: Name, listener: (event: Events[Name]) => void): () => void {
-    this.#listeners ??= new Map()
     const listeners = this.#listeners.get(name) ?? new Set()
     const entry = (event: Events[Name]): unknown => listener(event)
     this.#listeners.set(name, listeners.add(entry))
@@ -18,7 +16,7 @@ export class Listeners<Events> {
   }
 
   emit<Name extends keyof Events>(name: Name, event: Events[Name]): void {
-    for (const listener of [...(this.#listeners?.get(name) ?? [])]) {
+    for (const listener of [...(this.#listeners.get(name) ?? [])]) {
       try {
         const result: unknown = listener(event as never)
         // A listener may be an asynchronous function: otherwise its failure would be lost.
@@ -32,23 +30,21 @@ export class Listeners<Events> {
 
 /** What was begun for listeners, by what their callers know them by: `off` takes a listener, not what `on` returned. */
 export class TakenListeners<Name> {
-  /** Made for the first listener; most leases have none. */
-  #taken: Set<{ readonly name: Name; readonly given: unknown; stop(): void }> | null = null
+  readonly #taken = new Set<{ readonly name: Name; readonly given: unknown; stop(): void }>()
 
   /** Returns a function that stops it and forgets it. */
   add(name: Name, given: unknown, stop: () => void): () => void {
     const takeOff = (): void => {
-      this.#taken?.delete(one)
+      this.#taken.delete(one)
       stop()
     }
     const one = { name, given, stop: takeOff }
-    this.#taken ??= new Set()
     this.#taken.add(one)
     return takeOff
   }
 
   off(name: Name, given: unknown): void {
-    for (const one of this.#taken ?? []) {
+    for (const one of this.#taken) {
       if (one.name === name && one.given === given) one.stop()
     }
   }

@@ -29,7 +29,7 @@ import type {
   SettingChange,
 } from '../service/lease-api.ts'
 import { listAll } from '../service/list-all.ts'
-import { Acquisitions, CLIENT_CLOSED } from './acquisitions.ts'
+import { Acquisitions, CLIENT_CLOSED, onlyLease } from './acquisitions.ts'
 import type {
   AcquireAllOptions,
   Attempt,
@@ -138,9 +138,8 @@ export class TenureClient implements Tenure {
 
   async acquire(resource: string, options?: AcquireOptions): Promise<Lease> {
     this.#requireOpen()
-    const outcome = await this.#acquisitions.obtain(readAcquire(this.#runtime, resource, options))
-    if (outcome.kind === 'granted') return outcome.lease.reference()
-    throw refusalError(outcome)
+    const asked = readAcquire(this.#runtime, resource, options)
+    return onlyLease(await this.#acquisitions.obtain(asked)).reference()
   }
 
   async acquireAll(
@@ -164,7 +163,8 @@ export class TenureClient implements Tenure {
     this.#requireOpen()
     const asked = readTryAcquire(this.#runtime, resource, options)
     const outcome = await this.#acquisitions.obtain(asked)
-    if (outcome.kind === 'granted') return { kind: 'granted', lease: outcome.lease.reference() }
+    if (outcome.kind === 'granted')
+      return { kind: 'granted', lease: onlyLease(outcome).reference() }
     const { blockers, retryAfterMs } = outcome
     return { kind: 'held', blockers, retryAfterMs }
   }
@@ -196,9 +196,8 @@ export class TenureClient implements Tenure {
   }
 
   async #takeOne(resource: string, options?: AcquireOptions): Promise<Taken> {
-    const outcome = await this.#acquisitions.obtain(readAcquire(this.#runtime, resource, options))
-    if (outcome.kind === 'held') throw refusalError(outcome)
-    const { lease } = outcome
+    const asked = readAcquire(this.#runtime, resource, options)
+    const lease = onlyLease(await this.#acquisitions.obtain(asked))
     const subject = lease.reference()
     lease.interest.use(subject)
     const release = async (reason: ReleaseReason): Promise<void> => {

@@ -182,18 +182,17 @@ const ENTRY_ONLY: ReadonlySet<Command['kind']> = new Set<Command['kind']>([
 
 /** What must be read to decide a command at its own place. */
 export function readSetOf(command: Command): ReadSet {
-  const readSet: ReadSet = {
+  const readSet: { -readonly [Name in keyof ReadSet]: ReadSet[Name] } = {
     resource: command.resource,
     extent: command.extent,
     leaseId: command.leaseId,
     requestId: requestIdOf(command),
     depth: ENTRY_ONLY.has(command.kind) ? 'entry' : 'claims',
   }
-  if (command.kind === 'acquire' && command.sequential === true) {
-    return { ...readSet, isWhole: true }
-  }
+  if (command.kind === 'acquire' && command.sequential === true) readSet.isWhole = true
   const urgency = URGENCIES[command.kind]
-  return urgency === undefined ? readSet : { ...readSet, urgency }
+  if (urgency !== undefined) readSet.urgency = urgency
+  return readSet
 }
 
 const URGENCIES: Readonly<Partial<Record<Command['kind'], Urgency>>> = {

@@ -232,7 +232,7 @@ export function releaseCommand(
   request: Pick<ReleaseRequest, 'holder' | 'session' | 'releaseReason' | 'requestId' | 'note'>,
   place: Place,
 ): Release {
-  return {
+  const command: { -readonly [Name in keyof Release]: Release[Name] } = {
     kind: 'release',
     leaseId: place.leaseId,
     resource: place.resource,
@@ -240,9 +240,10 @@ export function releaseCommand(
     holder: request.holder,
     releaseReason: request.releaseReason ?? 'voluntary',
     requestId: request.requestId ?? null,
-    ...(request.session === undefined ? {} : { session: sessionDigest(request.session) }),
-    ...(request.note === undefined ? {} : { note: request.note }),
   }
+  if (request.session !== undefined) command.session = sessionDigest(request.session)
+  if (request.note !== undefined) command.note = request.note
+  return command
 }
 
 export function releaseAllCommand(request: ReleaseAllRequest): ReleaseAll {
