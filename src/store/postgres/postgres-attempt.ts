@@ -1,5 +1,5 @@
 /**
- * Attempts as `tenure.attempt_v9` takes them, and its answers. All attempts of a call are one list per kind of row; each
+ * Attempts as `tenure.attempt_v13` takes them, and its answers. All attempts of a call are one list per kind of row; each
  * row says the number of its attempt. Rows have the names of the columns. Bodies are sent as the text that is kept: as
  * a part of the JSON around them the server would take them apart and put them together again.
  */
@@ -46,6 +46,8 @@ export interface CallContext {
   readonly revision: number
   /** A clock that stands in for the server's; null: the server's. */
   readonly nowUs: number | null
+  /** Realms that are not there are made before anything is compared: the rest is done with all of them locked. */
+  readonly makesRealms: boolean
 }
 
 /**
@@ -132,7 +134,10 @@ function noteLocks({ places, writes, epochs }: Attempt, { realms, ids }: Locks):
     if (epochs.length > 0) realms.add(realm)
     if (!isOfRealm && own > 0 && writes.length > 0) ids.add(readSet.leaseId)
   }
-  for (const { id, before } of writes) if (before !== null) ids.add(id)
+  // What is removed is not: the server sees to it that it is still of the version that was compared.
+  for (const { id, before, after } of writes) {
+    if (before !== null && after !== null && isLive(after.entry)) ids.add(id)
+  }
 }
 
 type Note = (name: ListName, row: object) => void
@@ -150,7 +155,7 @@ function noteWrite({ id, before, after }: EntryWrite, attempt: Attempt, note: No
     const early_us = row.live_until_us - after.entry.ttlMs * EARLY_US_PER_TTL_MS
     const body = JSON.stringify(row.body)
     note(wasLive ? 'updated' : 'inserted', { ...row, is_new_fence, early_us, body })
-  } else if (wasLive) note('removed', { id })
+  } else if (wasLive) note('removed', { id, version })
   if (after === null && before !== null) note('forgotten', { id })
 }
 
@@ -247,7 +252,7 @@ function tellsVersions(claims: readonly SeenClaim[]): boolean {
 /** The attempts must be independent of each other. */
 export function attemptStatement(
   attempts: readonly Attempt[],
-  { number, namespace, revision, nowUs }: CallContext,
+  { number, namespace, revision, nowUs, makesRealms }: CallContext,
 ): Statement {
   const locks: Locks = { realms: new Set(), ids: new Set() }
   const lists = new Map<ListName, object[]>()
@@ -272,12 +277,12 @@ export function attemptStatement(
     }
   }
   const values = [
-    ...[number, revision, nowUs],
+    ...[number, revision, nowUs, String(makesRealms)],
     ...[locks.realms, locks.ids].map((names) => (names.size === 0 ? null : arrayText([...names]))),
     ...LISTS.map((name) => (lists.has(name) ? JSON.stringify(lists.get(name)) : null)),
   ]
   const writes = attempts.some((attempt) => attempt.writes.length > 0)
-  return { text: CALL_ATTEMPT, values, name: 'tenure_attempt_v9', writes }
+  return { text: CALL_ATTEMPT, values, name: 'tenure_attempt_v13', writes }
 }
 
 /** The first new fence of all attempts at a realm. */

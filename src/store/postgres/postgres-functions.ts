@@ -1,10 +1,12 @@
 /**
- * The functions on the server. `tenure.attempt_v9` is the one that compares, writes and appends; there are no rules about
+ * The functions on the server. `tenure.attempt_v13` is the one that compares, writes and appends; there are no rules about
  * leases in it. It carries out all attempts of a call together, each of its statements for all of them, because
  * a statement costs more than what it does to a row. So the attempts of one call must be independent of each other
  * (postgres-attempt.ts sees to that).
  *
- *  1. Lock, in one order everywhere so that no two calls wait for each other: realms by name, then entries by id.
+ *  1. Lock, in one order everywhere so that no two calls wait for each other: realms by name, then entries by id. A realm that
+ *     is not there yet is made at the end, in one row with what the attempt leaves there. If two calls make it, the later one
+ *     fails and is sent again, and then makes it first.
  *  2. Read the clock.
  *  3. Compare what each attempt was decided on with what is there, after all locks are held: each statement of a VOLATILE
  *     function sees what was committed before it began.
@@ -168,7 +170,7 @@ const COMPARE = `
             ELSE (SELECT o.epoch FROM tenure.realms AS o
               WHERE o.realm = p.resource AND o.namespace = p_namespace) END, 0)
         ) THEN ${MISSED}
-        ELSE coalesce(greatest(0, max(r.last_fence) + 1 - min(p.lowest_fence)), 0)
+        ELSE greatest(0, max(coalesce(r.last_fence, floor)) + 1 - min(p.lowest_fence))
       END AS answer
     FROM jsonb_to_recordset(p_places) AS ${PLACE}
       LEFT JOIN tenure.realms AS r ON r.realm = p.realm AND r.namespace + 0 = p_namespace
@@ -214,10 +216,19 @@ const WRITE_ENTRIES = `
           ELSE u.live_until_us END
       FROM changed AS u WHERE l.ctid = u.place;
   END IF;
+  -- What goes is not locked before, which would write it twice; so a renewal may have come in between.
   IF p_removed IS NOT NULL THEN
-    DELETE FROM tenure.live_leases WHERE namespace + 0 = p_namespace AND id = ANY (ARRAY(
-      SELECT d.id FROM jsonb_to_recordset(p_removed) AS d(attempt integer, id uuid)
-      WHERE answers[d.attempt] >= 0));
+    WITH asked AS MATERIALIZED (
+      SELECT d.id, d.version FROM jsonb_to_recordset(p_removed)
+        AS d(attempt integer, id uuid, version integer) WHERE answers[d.attempt] >= 0 ORDER BY d.id),
+    gone AS (
+      DELETE FROM tenure.live_leases AS l USING asked
+        WHERE l.id = asked.id AND l.namespace + 0 = p_namespace AND l.version = asked.version
+        RETURNING l.id)
+    SELECT (SELECT count(*) FROM asked) - (SELECT count(*) FROM gone) INTO stale;
+    IF stale > 0 THEN
+      RAISE EXCEPTION 'an entry was renewed while it was removed' USING ERRCODE = '40001';
+    END IF;
   END IF;
   -- Entries of which nothing is kept.
   IF p_forgotten IS NOT NULL THEN
@@ -252,20 +263,28 @@ const APPEND = `
         type = excluded.type, keep_until = excluded.keep_until;
   END IF;`
 
+const TRACES = `SELECT p.realm, max(p.last_fence + answers[p.attempt]) AS last_fence,
+        max(p.wall_ms) AS wall_ms
+      FROM jsonb_to_recordset(p_places) AS ${PLACE}
+      WHERE p.leaves_trace AND answers[p.attempt] >= 0 GROUP BY p.realm`
+
 /**
- * What stays of an attempt in its realms: the last fence, the wall time and the time of its commit, and epochs. The rows of
- * these realms are there, and locked since the first step.
+ * What stays of an attempt in its realms: the last fence, the wall time and the time of its commit, and epochs. A realm is
+ * locked since the first step, or was not there then: it begins at the floor, with an INSERT that fails (23505) if
+ * another call has made it meanwhile.
  */
 const LEAVE_TRACES = `
+  IF cardinality(locked) < cardinality(p_realms) THEN
+    INSERT INTO tenure.realms (namespace, realm, last_fence, last_wall_ms, last_us)
+      SELECT p_namespace, t.realm, greatest(floor, t.last_fence), t.wall_ms, now_us
+      FROM (${TRACES}) AS t WHERE t.realm <> ALL (locked) ORDER BY t.realm COLLATE "C";
+  END IF;
   UPDATE tenure.realms AS r SET
       last_fence = greatest(r.last_fence, t.last_fence),
       last_wall_ms = greatest(r.last_wall_ms, t.wall_ms),
       last_us = greatest(r.last_us, now_us)
-    FROM (SELECT p.realm, max(p.last_fence + answers[p.attempt]) AS last_fence,
-        max(p.wall_ms) AS wall_ms
-      FROM jsonb_to_recordset(p_places) AS ${PLACE}
-      WHERE p.leaves_trace AND answers[p.attempt] >= 0 GROUP BY p.realm) AS t
-    WHERE r.realm = t.realm AND r.namespace + 0 = p_namespace;
+    FROM (${TRACES}) AS t
+    WHERE r.realm = t.realm AND r.realm = ANY (locked) AND r.namespace + 0 = p_namespace;
   IF p_epochs IS NOT NULL THEN
     INSERT INTO tenure.realms (namespace, realm, epoch)
       SELECT p_namespace, e.realm, e.epoch
@@ -292,8 +311,9 @@ const TELL = `
     WHERE answers[p.attempt] < 0 GROUP BY p.attempt) AS t;`
 
 const ATTEMPT = `
-CREATE OR REPLACE FUNCTION tenure.attempt_v9(
-  p_namespace integer, p_revision bigint, p_now_us bigint, p_realms text[], p_ids uuid[],
+CREATE OR REPLACE FUNCTION tenure.attempt_v13(
+  p_namespace integer, p_revision bigint, p_now_us bigint, p_makes_realms boolean,
+  p_realms text[], p_ids uuid[],
   p_places jsonb, p_versions jsonb, p_inserted jsonb, p_updated jsonb, p_removed jsonb,
   p_forgotten jsonb, p_events jsonb, p_marks jsonb, p_epochs jsonb, p_wakes jsonb,
   OUT now_us bigint, OUT revision bigint, OUT answers bigint[], OUT told json
@@ -301,14 +321,21 @@ CREATE OR REPLACE FUNCTION tenure.attempt_v9(
 #variable_conflict use_variable
 DECLARE
   watched bigint;
+  floor bigint;
   stale integer;
+  locked text[];
 BEGIN
-  -- Lock. A realm that is new begins at the floor; one that is only locked is not written (WHERE false).
+  -- Lock.
   IF p_realms IS NOT NULL THEN
-    INSERT INTO tenure.realms AS r (namespace, realm, last_fence)
-      SELECT p_namespace, wanted, n.fence_floor FROM unnest(p_realms) AS wanted,
-        tenure.namespaces AS n WHERE n.number = p_namespace ORDER BY wanted COLLATE "C"
-      ON CONFLICT (realm, namespace) DO UPDATE SET last_fence = r.last_fence WHERE false;
+    IF p_makes_realms THEN
+      INSERT INTO tenure.realms (namespace, realm, last_fence)
+        SELECT p_namespace, wanted, n.fence_floor FROM unnest(p_realms) AS wanted,
+          tenure.namespaces AS n WHERE n.number = p_namespace ORDER BY wanted COLLATE "C"
+        ON CONFLICT DO NOTHING;
+    END IF;
+    SELECT coalesce(array_agg(l.realm), '{}') INTO locked FROM (
+      SELECT r.realm FROM tenure.realms AS r WHERE r.realm = ANY (p_realms)
+        AND r.namespace + 0 = p_namespace ORDER BY r.realm FOR UPDATE) AS l;
   END IF;
   IF p_ids IS NOT NULL THEN
     PERFORM 1 FROM tenure.live_leases AS l WHERE l.id = ANY (p_ids)
@@ -316,7 +343,7 @@ BEGIN
   END IF;
   -- Read the clock.
   now_us := coalesce(p_now_us, ${NOW_US});
-  SELECT n.config_revision, n.watched_until_us INTO revision, watched
+  SELECT n.config_revision, n.watched_until_us, n.fence_floor INTO revision, watched, floor
     FROM tenure.namespaces AS n WHERE n.number = p_namespace;
   IF NOT FOUND THEN
     RAISE EXCEPTION 'there is no namespace %', p_namespace USING ERRCODE = '${NAMESPACE_GONE}';
@@ -426,9 +453,9 @@ END $$;`
 export const ATTEMPT_FUNCTIONS: string = [LEDGER_END, OVERLAPPING, LISTED, VIEW, ATTEMPT].join('\n')
 
 /** The statement that calls it, with a value for each of its parameters. */
-export const CALL_ATTEMPT = `SELECT now_us, revision, answers, told FROM tenure.attempt_v9($1::integer,
-  $2::bigint, $3::bigint, $4::text[], $5::uuid[], $6::jsonb, $7::jsonb, $8::jsonb, $9::jsonb,
-  $10::jsonb, $11::jsonb, $12::jsonb, $13::jsonb, $14::jsonb, $15::jsonb)`
+export const CALL_ATTEMPT = `SELECT now_us, revision, answers, told FROM tenure.attempt_v13($1::integer,
+  $2::bigint, $3::bigint, $4::boolean, $5::text[], $6::uuid[], $7::jsonb, $8::jsonb, $9::jsonb, $10::jsonb,
+  $11::jsonb, $12::jsonb, $13::jsonb, $14::jsonb, $15::jsonb, $16::jsonb)`
 
 /**
  * A realm is forgotten when its last fence, its last wall time and its last commit are all further behind the clock than

@@ -145,7 +145,7 @@ export class PostgresBackend implements Backend {
 
   async attempt(group: Group): Promise<GroupReply> {
     const reply = await this.#attemptBy((make) => {
-      return this.#retrying(() => this.#options.caller.call(make()))
+      return this.#retrying((isAgain) => this.#options.caller.call(make(isAgain)))
     }, group)
     if (reply.settingsRevision === group.settingsRevision) return reply
     return { ...reply, settings: await this.settings() }
@@ -155,22 +155,22 @@ export class PostgresBackend implements Backend {
   async holding<Result>(work: (attempt: Backend['attempt']) => Promise<Result>): Promise<Result> {
     return this.#retrying(() => {
       return this.#options.caller.transaction((send) => {
-        return work((group) => this.#attemptBy((make) => send(make()), group))
+        return work((group) => this.#attemptBy((make) => send(make(true)), group))
       })
     })
   }
 
   async #attemptBy(
-    call: (make: () => Statement) => Promise<readonly PostgresRow[]>,
+    call: (make: (makesRealms: boolean) => Statement) => Promise<readonly PostgresRow[]>,
     { attempts, settingsRevision: revision }: Group,
   ): Promise<GroupReply> {
     const { namespace } = this.#options
     const replies: Reply[] = []
     let [nowUs, settingsRevision]: readonly (string | null | undefined)[] = []
     for (const group of independentGroups(attempts)) {
-      const [row = []] = await call(() => {
+      const [row = []] = await call((makesRealms) => {
         const context = { number: this.#number, namespace, revision, nowUs: this.#nowUs() }
-        return attemptStatement(group, context)
+        return attemptStatement(group, { ...context, makesRealms })
       })
       ;[nowUs, settingsRevision] = row
       replies.push(...repliesOf(group, { answers: row[2] ?? null, told: row[3] ?? null }))
@@ -345,11 +345,11 @@ export class PostgresBackend implements Backend {
     return this.#retrying(() => this.#options.caller.call(statement))
   }
 
-  async #retrying<Result>(call: () => Promise<Result>): Promise<Result> {
+  async #retrying<Result>(call: (isAgain: boolean) => Promise<Result>): Promise<Result> {
     if (this.#closed) throw closedError()
     for (let tries = 1; ; tries += 1) {
       try {
-        return await call()
+        return await call(tries > 1)
       } catch (error) {
         if (tries === TRIES_MAX) throw error
         if (stateOf(error) === NAMESPACE_GONE) await this.#findNamespace()

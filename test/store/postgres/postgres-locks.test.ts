@@ -1,11 +1,12 @@
 /** What calls lock on the server, in which order, and when they read the clock. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Entry, Lease } from '../../../src/core/lease.ts'
 import type { PostgresPool } from '../../../src/drivers/postgres-driver.ts'
 import { openPostgresBackend } from '../../../src/store/postgres/postgres-store.ts'
-import type { Attempt } from '../../../src/store/optimistic/backend.ts'
+import type { Attempt, Reply } from '../../../src/store/optimistic/backend.ts'
 import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
-import { advanceOf, grantOf, leaseOf, renewalOf } from './hand-made.ts'
+import { advanceOf, grantOf, leaseOf, releaseOf, renewalOf } from './hand-made.ts'
 import { freshNamespace } from './postgres-stage.ts'
 
 const START_US = 1_700_000_000_000_000
@@ -120,6 +121,57 @@ describe('a renewal that had to wait for its entry', () => {
     expect(readUs).toBeGreaterThanOrEqual(beforeUs)
     await client.end()
     await backend.close()
+  })
+})
+
+/** While a transaction of another process is open; it is committed when the attempt waits for it. */
+async function besideOpen(
+  sql: (namespace: number) => string,
+  { lease, attempt }: { readonly lease: Lease; readonly attempt: Attempt },
+): Promise<{ readonly reply: Reply | undefined; readonly live: readonly Entry[] }> {
+  const options = { namespace: freshNamespace(), nowUs: () => START_US }
+  const backend = await openPostgresBackend({ url: place.url, ...options })
+  const client = new pg.Client({ connectionString: place.url })
+  await client.connect()
+  if (attempt.writes[0]?.before !== null) {
+    await backend.attempt({ settingsRevision: 1, attempts: [grantOf(lease, START_US)] })
+  }
+  const { rows } = await client.query<{ number: number }>(
+    `SELECT number FROM tenure.namespaces WHERE name = '${options.namespace}'`,
+  )
+  await client.query('BEGIN')
+  await client.query(sql(rows[0]?.number ?? 0))
+  const attempted = backend.attempt({ settingsRevision: 1, attempts: [attempt] })
+  await untilSomebodyWaits()
+  await client.query('COMMIT')
+  const [reply] = (await attempted).replies
+  const { entries: live } = await backend.find({ states: ['active'], limit: 9 })
+  await client.end()
+  await backend.close()
+  return { reply, live }
+}
+
+describe('what another call changes between the comparison and the write', () => {
+  it('of a realm that both make, the later one knows the fence that the first one gave', async () => {
+    const lease = leaseOf('work:new', { nowUs: START_US })
+    const fence = lease.fence + 6
+    const { reply, live } = await besideOpen(
+      (namespace) => `INSERT INTO tenure.realms (namespace, realm, last_fence)
+        VALUES (${namespace}, 'work:new', ${fence})`,
+      { lease, attempt: grantOf(lease, START_US) },
+    )
+    expect(reply).toEqual({ kind: 'committed', fencesMovedBy: 7 })
+    expect(live).toMatchObject([{ fence: fence + 1 }])
+  })
+
+  it('a renewal that comes before a release is not undone by it', async () => {
+    const lease = leaseOf('work:renewed', { nowUs: START_US })
+    const { reply, live } = await besideOpen(
+      () => `UPDATE tenure.live_leases SET version = version + 1 WHERE id = '${lease.id}'`,
+      { lease, attempt: releaseOf({ entry: lease, version: 1, claim: 1 }, START_US).attempt },
+    )
+    expect(reply).toMatchObject({ kind: 'missed' })
+    expect(live).toMatchObject([{ id: lease.id }])
   })
 })
 
