@@ -255,14 +255,18 @@ export interface Stretch {
  */
 const READ_IN_ORDER = 110_000
 
+/** Whether no index leads to what is asked for, but the summaries of pages. */
+export function isByName({ leaseId, resource, holder }: HistoryQuery): boolean {
+  return leaseId === undefined && (resource ?? holder) !== undefined
+}
+
 /** The parts of the ledger that a question is about, in the order in which they are to be read. */
 export function stretchesOf(query: HistoryQuery, end: number): readonly Stretch[] {
-  const { newestFirst = false, leaseId, resource, holder } = query
+  const { newestFirst = false } = query
   const after = query.after === undefined ? null : parsePosition(query.after)
   const from = newestFirst || after === null ? 0 : after + 1
   const to = newestFirst && after !== null ? Math.min(end, after - 1) : end
-  const isByName = leaseId === undefined && (resource ?? holder) !== undefined
-  if (!isByName || to - from < READ_IN_ORDER) return [{ from, to }]
+  if (!isByName(query) || to - from < READ_IN_ORDER) return [{ from, to }]
   const cut = newestFirst ? to - READ_IN_ORDER : from + READ_IN_ORDER
   const [older, newer] = [
     { from, to: cut },
@@ -278,9 +282,8 @@ export function historyStatement(
 ): Statement {
   const where = new Where(namespace)
   const isLong = stretch.to - stretch.from > READ_IN_ORDER
-  const isByName = isLong && (query.resource ?? query.holder) !== undefined
   // Computed, neither order nor range is a reason for the planner to walk the whole ledger in search of a few.
-  const seq = isByName ? 'seq + 0' : 'seq'
+  const seq = isLong && isByName(query) ? 'seq + 0' : 'seq'
   where.and(`${seq} >= ?::bigint`, stretch.from)
   where.and(`${seq} <= ?::bigint`, stretch.to)
   if (query.leaseId !== undefined) where.and('lease_id = ?::uuid', query.leaseId)

@@ -57,6 +57,7 @@ import {
   findStatement,
   foundIn,
   historyStatement,
+  isByName,
   LEDGER_END,
   LEDGER_LAST,
   MAKE_ROOM,
@@ -200,9 +201,9 @@ export class PostgresBackend implements Backend {
       const limit = query.limit - found.length
       if (limit === 0) break
       const context = { namespace: this.#number, stretch }
-      for (const [position, json] of await this.#call(
-        historyStatement({ ...query, limit }, context),
-      )) {
+      const statement = historyStatement({ ...query, limit }, context)
+      const rows = await (isByName(query) ? this.#seek(statement) : this.#call(statement))
+      for (const [position, json] of rows) {
         const { event } = recordedOf(JSON.parse(json ?? '') as EventRow)
         found.push({ position: position ?? '', event })
       }
@@ -343,6 +344,22 @@ export class PostgresBackend implements Backend {
 
   #call(statement: Statement): Promise<readonly PostgresRow[]> {
     return this.#retrying(() => this.#options.caller.call(statement))
+  }
+
+  /**
+   * A few among many. Left to itself the planner starts workers, which takes longer than to read all that is needed, or
+   * reads the whole table because it takes the summaries of its pages for useless.
+   */
+  #seek({ text, values }: Statement): Promise<readonly PostgresRow[]> {
+    const work = async (connection: PostgresConnection): Promise<readonly PostgresRow[]> => {
+      await connection.run(
+        'BEGIN; SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL enable_seqscan = off',
+      )
+      const rows = await connection.run(text, values)
+      await connection.run('COMMIT')
+      return rows
+    }
+    return this.#retrying(() => this.#options.caller.during(work))
   }
 
   async #retrying<Result>(call: (isAgain: boolean) => Promise<Result>): Promise<Result> {

@@ -86,7 +86,9 @@ it('what a name has among 1,000,000 events is found in time', async () => {
 it('also after half of it was pruned', async () => {
   const client = new pg.Client({ connectionString: place.url })
   await client.connect()
-  await client.query(`DELETE FROM tenure.ledger WHERE seq BETWEEN 25 AND ${PAIRS}`)
+  await client.query(
+    `DELETE FROM tenure.ledger WHERE seq <= ${PAIRS} AND resource NOT IN ('work:idle', 'work:template')`,
+  )
   await client.end()
   await measure('after half was pruned')
 })
