@@ -95,18 +95,8 @@ const CONNECT_MS_DEFAULT = 5_000
 const CALL_MS_DEFAULT = 5_000
 const POOL_SIZE_DEFAULT = 4
 
-/** A pool through which nothing has been sent yet, and what must be done when it is needed no more. */
-export interface ReachedPool {
-  readonly caller: PostgresCaller
-  readonly pool: PostgresPool
-  /** For messages; without a password. */
-  readonly url: string
-  readonly runtime: Runtime
-  readonly callMs: number
-  readonly end: () => Promise<void>
-}
-
-export async function connectPostgres(options: PostgresConnectOptions): Promise<ReachedPool> {
+/** Nothing has been sent yet. */
+export async function connectPostgres(options: PostgresConnectOptions): Promise<PostgresCaller> {
   const { url: given, pool: givenPool, runtime = systemRuntime, prepare = true } = options
   const { connectMs = CONNECT_MS_DEFAULT, callMs = CALL_MS_DEFAULT } = options
   if ((given === undefined) === (givenPool === undefined)) {
@@ -115,9 +105,7 @@ export async function connectPostgres(options: PostgresConnectOptions): Promise<
   }
   const facts = { runtime, connectMs, callMs, prepare }
   if (givenPool !== undefined) {
-    const [pool, url] = [requirePool(givenPool), 'postgres:']
-    const caller = new PostgresCaller({ ...facts, pool, url })
-    return { caller, pool, url, runtime, callMs, end: () => Promise.resolve() }
+    return new PostgresCaller({ ...facts, pool: requirePool(givenPool), url: 'postgres:' })
   }
   const { href: connectionString, shown: url } = readPostgresUrl(given)
   const Pool = await loadPostgres()
@@ -131,8 +119,7 @@ export async function connectPostgres(options: PostgresConnectOptions): Promise<
     // Abandoned by us, a statement must not go on holding what it has locked.
     ...(prepare ? { statement_timeout: callMs } : {}),
   })
-  const caller = new PostgresCaller({ ...facts, pool, url })
-  return { caller, pool, url, runtime, callMs, end: () => pool.end() }
+  return new PostgresCaller({ ...facts, pool, url, ownsPool: true })
 }
 
 /** Of Tenure, which are read before; and those of the driver that make sense for a store. */
@@ -216,6 +203,8 @@ interface CallerOptions {
   readonly connectMs: number
   readonly callMs: number
   readonly prepare: boolean
+  /** It is closed with the caller. */
+  readonly ownsPool?: boolean
 }
 
 /** Pools and clients that have a listener for their errors already, of whichever store. */
@@ -239,16 +228,20 @@ const NO = (): boolean => false
 
 /** Sends statements over a pool, each within its time, and says what went wrong in Tenure's words. */
 export class PostgresCaller {
-  readonly #options: CallerOptions
+  readonly options: CallerOptions
 
   constructor(options: CallerOptions) {
-    this.#options = options
+    this.options = options
     hearErrors(options.pool)
+  }
+
+  async end(): Promise<void> {
+    if (this.options.ownsPool === true) await this.options.pool.end()
   }
 
   /** A connection that the server itself has answered on goes on; so does one after an ordinary error. */
   call({ text, values, name, writes }: Statement): Promise<readonly PostgresRow[]> {
-    const named = this.#options.prepare && name !== undefined ? { name } : {}
+    const named = this.options.prepare && name !== undefined ? { name } : {}
     return this.#using((client) => this.#rows(client, { text, values, ...named }), {
       isSent: () => writes,
       isOver: (error) => sqlState(error) === null || isFatal(error) || isStale(error),
@@ -260,24 +253,24 @@ export class PostgresCaller {
     work: (client: PostgresClient) => Promise<Result>,
     { isSent, isOver }: { isSent: () => boolean; isOver: (error: unknown) => boolean },
   ): Promise<Result> {
-    const client = await this.#connected(this.#options.pool.connect())
+    const client = await this.#connected(this.options.pool.connect())
     try {
       const result = await work(client)
       client.release()
       return result
     } catch (error) {
       client.release(isOver(error))
-      throw postgresError(error, { url: this.#options.url, sent: isSent() })
+      throw postgresError(error, { url: this.options.url, sent: isSent() })
     }
   }
 
   connectBeside(): Promise<LoneClient> {
-    return this.#connected(connectBeside(this.#options.pool))
+    return this.#connected(connectBeside(this.options.pool))
   }
 
   /** Nothing was sent where there is no connection. */
   async #connected<Client extends PostgresClient>(connecting: Promise<Client>): Promise<Client> {
-    const { connectMs, url, runtime } = this.#options
+    const { connectMs, url, runtime } = this.options
     try {
       const late = `no connection within ${connectMs} ms`
       const client = await within(runtime, connectMs, connecting, late)
@@ -301,10 +294,10 @@ export class PostgresCaller {
   async #rows(
     client: PostgresClient,
     query: Pick<PostgresQuery, 'text' | 'values' | 'name'>,
-    callMs = this.#options.callMs,
+    callMs = this.options.callMs,
   ): Promise<readonly PostgresRow[]> {
     const sent = client.query({ ...query, rowMode: 'array', types: AS_TEXT })
-    const { runtime } = this.#options
+    const { runtime } = this.options
     const { rows } = await within(runtime, callMs, sent, `no answer within ${callMs} ms`)
     return rows as PostgresRow[]
   }
@@ -312,7 +305,7 @@ export class PostgresCaller {
   /** Several statements on one connection, each within its time; whatever fails, it is not used again. */
   during<Result>(
     work: (connection: PostgresConnection) => Promise<Result>,
-    callMs: number = this.#options.callMs,
+    callMs: number = this.options.callMs,
   ): Promise<Result> {
     const ofClient = (client: PostgresClient): PostgresConnection => ({
       run: (text, values = []) => this.#rows(client, { text, values }, callMs),

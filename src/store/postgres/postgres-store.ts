@@ -19,7 +19,6 @@ import {
   type PostgresPool,
   type PostgresRow,
   type PostgresValue,
-  type ReachedPool,
   type Statement,
 } from '../../drivers/postgres-driver.ts'
 import { isTransient, stateOf } from '../../drivers/postgres-errors.ts'
@@ -85,23 +84,22 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 
 export async function openPostgresBackend(options: PostgresStoreOptions): Promise<PostgresBackend> {
   const namespace = parseNamespace(options.namespace ?? 'default')
-  const reached = await connectPostgres(options)
-  const { caller, url } = reached
+  const caller = await connectPostgres(options)
   try {
-    const isForced = options.convert === 'force'
+    const migration = { url: caller.options.url, isForced: options.convert === 'force' }
     if (!(await caller.during(isCurrent))) {
-      const work = (connection: PostgresConnection) => migrate(connection, { url, isForced })
-      await caller.during(work, MIGRATION_STEP_MS_MAX)
+      await caller.during((connection) => migrate(connection, migration), MIGRATION_STEP_MS_MAX)
     }
     const number = await caller.during((connection) => numberOf(connection, namespace))
-    return new PostgresBackend({ ...reached, namespace, number, nowUs: options.nowUs })
+    return new PostgresBackend({ caller, namespace, number, nowUs: options.nowUs })
   } catch (error) {
-    await reached.end()
+    await caller.end()
     throw error
   }
 }
 
-interface PostgresBackendOptions extends ReachedPool {
+interface PostgresBackendOptions {
+  readonly caller: PostgresCaller
   readonly namespace: string
   readonly number: number
   readonly nowUs: PostgresStoreOptions['nowUs'] | undefined
@@ -135,10 +133,10 @@ export class PostgresBackend implements Backend {
 
   constructor(options: PostgresBackendOptions) {
     this.#options = options
-    this.#listener = listenerOn(options)
+    this.#listener = listenerOn(options.caller)
     this.#number = options.number
     this.description = {
-      url: options.url,
+      url: options.caller.options.url,
       clock: `clock_timestamp() of the PostgreSQL server`,
       durability: 'what the server promises (synchronous_commit, replication)',
     }
@@ -278,7 +276,7 @@ export class PostgresBackend implements Backend {
 
   /** Hears of what is appended, and looks for it as well: a notification may be lost, or come before what it tells of can be read. */
   readonly follow: Backend['follow'] = (listener) => {
-    const { runtime } = this.#options
+    const { runtime } = this.#options.caller.options
     const fault = new RepeatedFault('store/postgres/follow', runtime)
     let isOver = false
     let markedMs = -Infinity
@@ -318,7 +316,7 @@ export class PostgresBackend implements Backend {
     if (this.#closed) return
     this.#closed = true
     await this.#listener.settled()
-    await this.#options.end()
+    await this.#options.caller.end()
   }
 
   /** One that is lost is renewed in time, so it is no write that would leave a doubt. */
@@ -385,7 +383,8 @@ export class PostgresBackend implements Backend {
 const listeners = new WeakMap<PostgresPool, ChannelListener>()
 
 /** It is as the first store on the pool has made it. */
-function listenerOn({ pool, caller, runtime, callMs }: ReachedPool): ChannelListener {
+function listenerOn(caller: PostgresCaller): ChannelListener {
+  const { pool, runtime, callMs } = caller.options
   const listener =
     listeners.get(pool) ??
     new ChannelListener({
@@ -460,7 +459,7 @@ const LACKING = `SELECT privilege || ' on ' || name
  */
 export async function openPostgresCheckup(options: PostgresStoreOptions): Promise<Checkup> {
   const namespace = parseNamespace(options.namespace ?? 'default')
-  const { caller, end } = await connectPostgres(options)
+  const caller = await connectPostgres(options)
   return {
     looks: [
       { name: 'writing', look: () => tryToWrite(caller, namespace) },
@@ -470,7 +469,7 @@ export async function openPostgresCheckup(options: PostgresStoreOptions): Promis
       { name: 'pruning', look: () => tryToPrune(caller, namespace) },
     ],
     acceptClock: () => acceptClock(caller, namespace),
-    close: end,
+    close: () => caller.end(),
   }
 }
 
