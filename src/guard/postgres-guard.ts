@@ -35,7 +35,7 @@ import {
   valuesOf,
   type MarkRow,
 } from './mark-table.ts'
-import { judge, measuresOf, type Judgement } from './marks.ts'
+import { judge, measuresOf, type Mark } from './marks.ts'
 
 const WANTED = 'SELECT * FROM unnest($1::text[], $2::text[]) AS wanted (resource, place)'
 const READ = `SELECT marks.* FROM ${MARK_TABLE} AS marks JOIN (${WANTED}) AS wanted
@@ -88,17 +88,15 @@ export class PostgresGuard<Client extends PostgresClientLike> {
 async function pass(client: PostgresClientLike, act: Act): Promise<void> {
   const measures = measuresOf(act)
   const wanted = [measures.map(({ resource }) => resource), measures.map(({ place }) => place)]
-  const judged = async (sql: string): Promise<Judgement> =>
-    judge(act, await read(client, sql, wanted))
+  const raisesBy = async (sql: string): Promise<ReadonlyMap<string, Mark>> => {
+    const judgement = judge(act, await read(client, sql, wanted))
+    if (judgement.kind === 'stale') throw judgement.error
+    return judgement.raises
+  }
   // Only a guess at which locks are needed: marks never go back, so an act that needs no raise now needs none later.
-  const guess = accepted(await judged(READ))
-  const { raises } = accepted(await judged(guess.raises.size === 0 ? SHARE : LOCK))
+  const guess = await raisesBy(READ)
+  const raises = await raisesBy(guess.size === 0 ? SHARE : LOCK)
   for (const [key, mark] of raises) await read(client, RAISE, valuesOf(key, mark))
-}
-
-function accepted(judgement: Judgement): Judgement & { kind: 'current' } {
-  if (judgement.kind === 'stale') throw judgement.error
-  return judgement
 }
 
 async function read(
@@ -110,15 +108,11 @@ async function read(
     const { rows } = await client.query(sql, values)
     return marksOf(rows as MarkRow[])
   } catch (cause) {
-    throw guardError(cause)
+    throw sqlState(cause) === UNDEFINED_TABLE ? missingTable(cause) : conflictOrUnavailable(cause)
   }
 }
 
 const UNDEFINED_TABLE = '42P01'
-
-function guardError(cause: unknown): unknown {
-  return sqlState(cause) === UNDEFINED_TABLE ? missingTable(cause) : conflictOrUnavailable(cause)
-}
 
 /** What is needed of a client; that of `pg` has it. */
 export interface PostgresClientLike {
@@ -152,7 +146,7 @@ export async function inTransaction<Client extends PostgresClientLike, Result>(
   if (outer !== null) {
     const client = outer.client as Client
     return inTurn(outer, async () => {
-      await run(client, 'SAVEPOINT tenure_guard')
+      await run(client, SAVEPOINT)
       return carryOut({ client, source, joined: true }, work)
     })
   }
@@ -173,8 +167,8 @@ async function onPool<Client extends PostgresClientLike, Result>(
   const onEnded = (): void => void (broken = false)
   try {
     return await inTurn(turnsOf(client), async () => {
-      const joined = await open(client)
-      return carryOut({ client, source: pool, joined, onEnded }, work)
+      await run(client, BEGIN)
+      return carryOut({ client, source: pool, joined: false, onEnded }, work)
     })
   } finally {
     // A connection on which something failed may still be in the transaction, and no other caller should get it so.
@@ -279,22 +273,22 @@ const NO_TRANSACTION = '25P01'
 const NO_SAVEPOINT = '3B001'
 const ABORTED_TRANSACTION = '25P02'
 
-/** Begins a transaction, in none of which the client is. Its savepoint is not in one that takes its place. */
-async function open(client: PostgresClientLike): Promise<false> {
-  await run(client, 'BEGIN ISOLATION LEVEL READ COMMITTED; SAVEPOINT tenure_guard')
-  return false
-}
+const SAVEPOINT = 'SAVEPOINT tenure_guard'
+/** Its savepoint is not in a transaction that takes its place. */
+const BEGIN = `BEGIN ISOLATION LEVEL READ COMMITTED; ${SAVEPOINT}`
 
 /** True if the client was in a transaction already, and is in a savepoint of it now. */
 async function join(client: PostgresClientLike): Promise<boolean> {
-  if (client.getTransactionStatus?.() === 'I') return open(client)
-  try {
-    await client.query('SAVEPOINT tenure_guard')
-    return true
-  } catch (error) {
-    if (sqlState(error) !== NO_TRANSACTION) throw unavailable(error)
+  if (client.getTransactionStatus?.() !== 'I') {
+    try {
+      await client.query(SAVEPOINT)
+      return true
+    } catch (error) {
+      if (sqlState(error) !== NO_TRANSACTION) throw unavailable(error)
+    }
   }
-  return open(client)
+  await run(client, BEGIN)
+  return false
 }
 
 /** Throws unless everything since the beginning stands. */
