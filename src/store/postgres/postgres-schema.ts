@@ -1,23 +1,16 @@
 /**
- * The schema `tenure`, made by the first process that opens the store and brought up to date by migrations. Every
- * table knows its namespace by number. What is compared or ordered by bytes has the collation "C".
+ * The tables of the schema `tenure`. Every table knows its namespace by number. What is compared or ordered by bytes has
+ * the collation "C".
  *
  * The number of a namespace is random: after a restore of an older database no namespace is given a number that a process still
  * uses for another namespace.
  */
-import { LeaseError } from '../../core/errors.ts'
 import type { PostgresConnection } from '../../drivers/postgres-driver.ts'
-import { isLockTimeout } from '../../drivers/postgres-errors.ts'
 import { OWN_ID } from './postgres-columns.ts'
-import {
-  convertBatch,
-  REMOVE_OLD_LAYOUT,
-  refuseWhileHeld,
-  takeAwayOldLayout,
-} from './postgres-conversion.ts'
-import { ATTEMPT_FUNCTIONS, PRUNE_FUNCTIONS } from './postgres-functions.ts'
 
-const NAMESPACES = `
+export const SCHEMA_VERSION = 13
+
+export const NAMESPACES: string = `
 CREATE TABLE tenure.namespaces (
   number integer PRIMARY KEY,
   name text COLLATE "C" NOT NULL UNIQUE,
@@ -75,7 +68,7 @@ CREATE SEQUENCE tenure.ledger_seq;`
  * or none, and walk all that come later. So the index of what is due begins with a word that only the question meant for
  * it says, and no index but the first has the namespace.
  */
-const LIVE_LEASES = `
+export const LIVE_LEASES: string = `
 CREATE TABLE tenure.live_leases (
   id uuid NOT NULL,
   live_until_us bigint NOT NULL,
@@ -108,7 +101,7 @@ CREATE INDEX live_delayed ON tenure.live_leases (number) WHERE state NOT IN ('ac
  * ends, as positions and the ids of leases do. Of names there is a summary per stretch of pages (BRIN), which the server makes
  * when a stretch is full, so that no write pays for it.
  */
-const LEDGER = `
+export const LEDGER: string = `
 CREATE TABLE tenure.ledger (
   seq bigint PRIMARY KEY,
   at_ms bigint NOT NULL,
@@ -132,7 +125,7 @@ CREATE INDEX ledger_names ON tenure.ledger USING brin (resource text_bloom_ops, 
   WITH (pages_per_range = 32, autosummarize = on);`
 
 /** core/refusal.ts says what they are for. A role that may write to the ledger may count refusals. */
-const REFUSALS_TABLE = `
+export const REFUSALS_TABLE: string = `
 CREATE TABLE tenure.refusals (
   namespace integer NOT NULL,
   count bigint NOT NULL,
@@ -155,127 +148,6 @@ BEGIN
     EXECUTE format('GRANT %s ON tenure.refusals TO %s', given.privilege_type, given.grantee);
   END LOOP;
 END $$;`
-
-const FUNCTIONS = [ATTEMPT_FUNCTIONS, PRUNE_FUNCTIONS].join('\n')
-
-const CREATE = `
-CREATE SCHEMA IF NOT EXISTS tenure;
-CREATE TABLE IF NOT EXISTS tenure.migrations (
-  version integer PRIMARY KEY,
-  name text NOT NULL,
-  applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
-);`
-
-/**
- * The tables are of version 9; when the rows are as well they are of version 10. Version 11 has the table of refusals,
- * version 12 the position up to which a namespace was pruned, version 13 a function that writes less, beside the one before.
- */
-const VERSION_OF_TABLES = 9
-const VERSION_OF_ROWS = 10
-const VERSION_OF_REFUSALS = 11
-const VERSION_OF_PRUNED_UP_TO = 12
-export const SCHEMA_VERSION = 13
-
-/** Of earlier prunes it is only known that they have removed what lay before the first event that is kept. */
-const PRUNED_UP_TO = `
-ALTER TABLE tenure.namespaces ADD pruned_up_to bigint NOT NULL DEFAULT 0;
-UPDATE tenure.namespaces SET pruned_up_to = coalesce((SELECT seq - 1 FROM tenure.ledger
-  WHERE namespace = number ORDER BY seq LIMIT 1), 0) WHERE pruned_at IS NOT NULL;`
-
-/** The key of the advisory lock under which the schema is made; "tenure" in ASCII. */
-const MIGRATION_LOCK = '0x74656e757265'
-
-/**
- * A step may take long: a large table, many rows. But it waits for a table no longer than this, because all other calls
- * wait behind it; then it tries again.
- */
-const STEP = `BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '500ms'`
-const LOCK_TRIES_MAX = 120
-
-export async function isCurrent(connection: PostgresConnection): Promise<boolean> {
-  return (await versionOf(connection)) === SCHEMA_VERSION
-}
-
-export interface Migration {
-  readonly url: string
-  /** Whether a store of an older layout is converted although processes may still hold leases in it. */
-  readonly isForced: boolean
-}
-
-/** Brings the schema up to date, step by step. A role that may not create anything needs one that is already. */
-export async function migrate(connection: PostgresConnection, migration: Migration): Promise<void> {
-  for (let tries = 1; !(await isCurrent(connection));) {
-    try {
-      await connection.run(STEP)
-      await connection.run(`SELECT pg_advisory_xact_lock(${Number(MIGRATION_LOCK)})`)
-      await step(connection, migration, await versionOf(connection))
-      await connection.run('COMMIT')
-    } catch (error) {
-      await connection.run('ROLLBACK')
-      if (!isLockTimeout(error) || tries === LOCK_TRIES_MAX) throw error
-      tries += 1
-      await connection.run('SELECT pg_sleep(0.5)')
-    }
-  }
-}
-
-async function step(
-  connection: PostgresConnection,
-  { url, isForced }: Migration,
-  found: number,
-): Promise<void> {
-  if (found === 0) {
-    await connection.run(
-      [CREATE, NAMESPACES, LIVE_LEASES, LEDGER, FUNCTIONS, REFUSALS_TABLE].join('\n'),
-    )
-    await noteVersion(connection, SCHEMA_VERSION, 'live leases, ledger and refusals')
-  } else if (found < VERSION_OF_TABLES) {
-    if (!isForced) await refuseWhileHeld(connection, url)
-    await connection.run(takeAwayOldLayout([LIVE_LEASES, LEDGER, FUNCTIONS].join('\n')))
-    await noteVersion(connection, VERSION_OF_TABLES, 'live leases and ledger: tables')
-  } else if (found === VERSION_OF_TABLES && !(await convertBatch(connection))) {
-    await connection.run(REMOVE_OLD_LAYOUT)
-    await noteVersion(connection, VERSION_OF_ROWS, 'live leases and ledger: rows')
-  } else if (found === VERSION_OF_ROWS) {
-    await connection.run(REFUSALS_TABLE)
-    await noteVersion(connection, VERSION_OF_REFUSALS, 'refusals')
-  } else if (found === VERSION_OF_REFUSALS) {
-    await connection.run(PRUNED_UP_TO)
-    await noteVersion(connection, VERSION_OF_PRUNED_UP_TO, 'up to where events were pruned')
-  } else if (found === VERSION_OF_PRUNED_UP_TO) {
-    await connection.run(FUNCTIONS)
-    await noteVersion(connection, SCHEMA_VERSION, 'an attempt writes less')
-  }
-}
-
-async function noteVersion(
-  connection: PostgresConnection,
-  version: number,
-  name: string,
-): Promise<void> {
-  await connection.run('INSERT INTO tenure.migrations VALUES ($1::integer, $2)', [version, name])
-}
-
-/**
- * Asks the catalogue as a table, and not `to_regclass`: that may still remember, from before the lock, that there is
- * no such schema.
- */
-const IS_THERE = `SELECT count(*) FROM pg_catalog.pg_tables
-  WHERE schemaname = 'tenure' AND tablename = 'migrations'`
-
-/** The version up to which all migrations were applied; throws `STORE_SCHEMA` for one from the future. */
-async function versionOf(connection: PostgresConnection): Promise<number> {
-  const [there] = await connection.run(IS_THERE)
-  if (there?.[0] !== '1') return 0
-  const [row] = await connection.run('SELECT coalesce(max(version), 0) FROM tenure.migrations')
-  const newest = Number(row?.[0] ?? 0)
-  if (newest <= SCHEMA_VERSION) return newest
-  throw new LeaseError(
-    'STORE_SCHEMA',
-    `schema version must be at most ${SCHEMA_VERSION} for this version of Tenure, got ${newest}`,
-    { details: { supported: SCHEMA_VERSION, found: newest } },
-  )
-}
 
 /** The number of a namespace, which is made when it is first opened. */
 export async function numberOf(connection: PostgresConnection, namespace: string): Promise<number> {

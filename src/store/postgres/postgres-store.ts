@@ -50,6 +50,7 @@ import {
   READ_PRUNED_UP_TO,
   WRITE_PRUNE_CLOCK,
 } from './postgres-functions.ts'
+import { isCurrent, migrate } from './postgres-migrations.ts'
 import {
   countedIn,
   countStatement,
@@ -64,7 +65,7 @@ import {
   REMOVE_OLD,
   stretchesOf,
 } from './postgres-reader.ts'
-import { isCurrent, migrate, numberOf } from './postgres-schema.ts'
+import { numberOf } from './postgres-schema.ts'
 
 export interface PostgresStoreOptions extends PostgresConnectOptions {
   readonly namespace?: string

@@ -6,7 +6,7 @@ import { PostgresCaller, type PostgresConnection } from '../../../src/drivers/po
 import { openApi } from '../../../src/open.ts'
 import { systemRuntime } from '../../../src/runtime/system-runtime.ts'
 import type { LeaseApi } from '../../../src/service/lease-api.ts'
-import { migrate } from '../../../src/store/postgres/postgres-schema.ts'
+import { migrate } from '../../../src/store/postgres/postgres-migrations.ts'
 import { layout8, oldLeaseId } from '../../fixtures/postgres-layout-8.ts'
 import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
 
