@@ -4,6 +4,7 @@ import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import type { RedisStoreOptions } from '../../src/store/redis/redis-store.ts'
 import { writeLayout4, type OldNamespace } from '../fixtures/redis-layout-4.ts'
+import { INCARNATION, writeLayout5 } from '../fixtures/redis-layout-5.ts'
 import { direct, server, ShiftedClock, Subject, until } from './redis-subject.ts'
 
 const ENDED_STATES = ['released', 'expired', 'revoked', 'failed'] as const
@@ -155,5 +156,82 @@ describe('a namespace of layout 4', () => {
     expect(live.map(({ id }) => id)).toEqual([...ids.live, ids.ticket, ids.subtree])
     expect(ended.map(({ id }) => id)).toEqual(ids.ended)
     expect(history).toHaveLength(1_200 + 2 * 3_000 + 2)
+  })
+})
+
+describe('a namespace of layout 5', () => {
+  it('goes on with all that it kept, and with events of either layout', async () => {
+    const { url } = await server()
+    const past = facts()
+    const { live, ended, requests } = await writeLayout5(direct(url), past)
+    const subject = await Subject.open({ url, convert: 'force' })
+    const before = await everything(subject)
+    expect(before.live.map(({ id }) => id)).toEqual(live)
+    expect(before.ended).toMatchObject(
+      ended.map((id, n) => ({
+        ...{ id, state: 'released', renewals: 1, createdAtMs: past.atMs, fence: past.atMs * 1_000 },
+        ...{ expiresAtMs: past.atMs + 600_007, terminatedAtMs: past.atMs },
+        releaseReason: n % 2 === 0 ? 'voluntary' : 'completed',
+      })),
+    )
+    expect(before.history.map(({ event }) => event.type.slice(6)).join(' ')).toBe(
+      `${'issued '.repeat(3)}${'issued renewed released '.repeat(4)}`.trim(),
+    )
+    expect((await subject.acquire({}, 'live-2')).kind).toBe('held')
+    const [id = ''] = ended
+    expect((await subject.acquire({ leaseId: id }, 'ended')).kind).toBe('terminal')
+    const again = { id, resource: parseResource('work:ended'), holder: 'ada' }
+    const requestId = requests[0] ?? ''
+    expect((await subject.api.release({ ...again, requestId })).kind).toBe('released')
+    await subject.grant('ended')
+    const after = await everything(subject)
+    expect(after.history.slice(0, -1)).toEqual(before.history)
+    expect(after.history.at(-1)?.event.type).toBe('lease.issued')
+  })
+
+  it('is refused while leases are live there, and left as it is', async () => {
+    const { url } = await server()
+    const admin = direct(url)
+    await writeLayout5(admin, facts())
+    await expect(Subject.open({ url })).rejects.toMatchObject({
+      code: 'STORE_SCHEMA',
+      message: expect.stringMatching(/3 live leases and tickets in layout 5.*--convert/) as string,
+    })
+    expect(await admin.hget('tenure:{default}:meta', 'version')).toBe('5')
+    expect(await admin.hget('tenure:{default}:live', 'state')).toMatch(/^5\//)
+  })
+
+  it('whose leases are all over is converted without being asked, and no process of before uses it', async () => {
+    const { url } = await server()
+    const admin = direct(url)
+    await writeLayout5(admin, facts({ atMs: facts().atMs - 10_000_000 }))
+    await Subject.open({ url })
+    expect(await admin.hget('tenure:{default}:meta', 'version')).toBe('6')
+    // Its scripts compare the identity that they mean before they do anything.
+    expect(await admin.hget('tenure:{default}:live', 'state')).toMatch(`6/1/${INCARNATION} `)
+  })
+
+  it('is taken over where a process was killed that had only raised its number', async () => {
+    const { url } = await server()
+    const admin = direct(url)
+    const { live } = await writeLayout5(admin, facts())
+    await admin.hset('tenure:{default}:meta', 'version', '6')
+    const { store } = await Subject.open({ url })
+    expect((await store.find({ limit: 9 })).entries.map(({ id }) => id)).toEqual(live)
+    expect(await admin.hget('tenure:{default}:live', 'state')).toMatch(`6/1/${INCARNATION} `)
+  })
+})
+
+describe('a conversion that a process of layout 5 has left behind', () => {
+  it('is ended, and what it had converted stays', async () => {
+    const { url } = await server()
+    const admin = direct(url)
+    const { live } = await writeLayout5(admin, facts())
+    await admin.hset('tenure:{default}:meta', 'converting', 'of one that was killed')
+    const { store } = await Subject.open({ url })
+    expect((await store.find({ limit: 9 })).entries.map(({ id }) => id)).toEqual(live)
+    expect(await admin.hgetall('tenure:{default}:meta')).toEqual({
+      ...{ version: '6', buckets: '1', incarnation: INCARNATION },
+    })
   })
 })

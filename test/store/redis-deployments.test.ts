@@ -135,13 +135,13 @@ describe('a waiter on Redis', () => {
 })
 
 describe('what is kept on Redis', () => {
-  it.each(['3', '6'])('in layout %s is refused by name and left as it is', async (version) => {
+  it.each(['3', '7'])('in layout %s is refused by name and left as it is', async (version) => {
     const { url } = await server()
     const admin = direct(url)
     await admin.hset('tenure:{default}:meta', { version, buckets: '1' })
     await expect(Subject.open({ url })).rejects.toMatchObject({
       code: 'STORE_SCHEMA',
-      message: `schema version must be 5 for this version of Tenure, got ${version}`,
+      message: `schema version must be 6 for this version of Tenure, got ${version}`,
     })
     expect(await admin.keys('*')).toEqual(['tenure:{default}:meta'])
   })

@@ -6,6 +6,7 @@ import {
   entryText,
   eventOf,
   eventText,
+  placedEventText,
   recordsOf,
 } from '../../src/store/redis/redis-records.ts'
 import { id, lease } from '../core/builders.ts'
@@ -60,7 +61,7 @@ describe('a lease on Redis', () => {
       ...{ atMs: 5, before: 'active' as const, after: 'released' as const, renewals: 0 },
       ...{ reason: 'completed', requestId: id(3), releaseReason: 'completed' as const },
     }
-    const { fence, text } = eventText({ event, ended })
-    expect(eventOf(`${ended.id} ${fence} 4 ${text}`)).toEqual({ event, ended, version: 4 })
+    const words = { ...eventText({ event, ended }), version: '4' }
+    expect(eventOf(placedEventText(ended.id, US, words), US)).toEqual({ event, ended, version: 4 })
   })
 })

@@ -102,14 +102,14 @@ local function versionOf(id)
   if live[id] then return match(live[id], '^%d+') end
   local ended = knownOf(id).ended
   local event = ended and eventAt(ended)
-  return event and match(event, '^%S+ %d+ (%d+)') or '0'
+  return event and select(2, wordsOf(event)) or '0'
 end
 -- The lease that a request has had an effect on, and the type of that effect.
 local function priorOf(request)
   local position = knownOf(request).prior
   local event = position and position > 0 and eventAt(position)
   if event then
-    local id, kind = match(event, '^(%S+) %d+ %d+ %["(%a+)"')
+    local id, _, kind = wordsOf(event)
     if isInLedger(id, position) then return id, kind end
   end
   if not marks[request] then return nil end
@@ -208,8 +208,13 @@ end
 local function append(event)
   count = count + 1
   local position = base + count
-  local text = event.id .. ' ' .. int(shifted(event.fence)) .. ' ' .. (event.version or '0') .. ' ' .. event.text
-  appended[position] = text
+  appended[position] = table.concat({
+    event.id,
+    event.fence > 0 and int(position - shifted(event.fence)) or '-',
+    int(math.floor(position / 1000) - event.atMs),
+    event.version or '0',
+    event.text,
+  }, ' ')
   positions[#positions + 1] = position
   if event.begins then begun[event.id] = position end
   if event.begins or event.version then

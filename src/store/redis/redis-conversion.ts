@@ -1,5 +1,7 @@
 /**
- * Converts a namespace of layout 4, which kept ended entries beside live ones, at the first opening by this version.
+ * Converts namespaces at the first opening by this version. One of layout 5 gets another number and is used as it is: its buckets
+ * are taken over one by one (`MAKE_BUCKET_SCRIPT`), and what is committed under the number of before until then can be read. One
+ * of layout 4 kept ended entries beside live ones:
  *
  * 1. The number of the layout changes, so that no process of the old version opens the namespace any more.
  * 2. Of every bucket the keys of layout 4 are renamed, and a text is put where its scripts expect a hash: from then on every
@@ -15,7 +17,14 @@ import { isLive } from '../../core/lease.ts'
 import { isTree } from '../../core/resource.ts'
 import type { RedisCalls } from '../../drivers/redis-driver.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import { DAY_MS, EVENTS_PER_ROW, LAYOUT_VERSION, MONTH_DAYS, newStateText } from './redis-layout.ts'
+import {
+  DAY_MS,
+  EVENTS_PER_ROW,
+  LAYOUT_VERSION,
+  MONTH_DAYS,
+  newStateText,
+  OLD_LAYOUT_VERSION,
+} from './redis-layout.ts'
 import {
   createdOf,
   liveUsOf,
@@ -26,12 +35,12 @@ import {
   oldRecordOf,
   type OldRecord,
 } from './redis-old-layout.ts'
-import { entryText, eventText, wordOf } from './redis-records.ts'
-
-const OLD_LAYOUT_VERSION = 4
+import { entryText, eventText, placedEventText, wordOf } from './redis-records.ts'
 
 export interface ConversionOptions {
   readonly namespace: string
+  /** In which it is. */
+  readonly layout: number
   /** The key of the namespace's own facts. */
   readonly meta: string
   readonly prefixes: readonly string[]
@@ -69,8 +78,13 @@ export async function convertNamespace(
   calls: RedisCalls,
   options: ConversionOptions,
 ): Promise<void> {
-  const { namespace, meta, prefixes, runtime, force } = options
+  const { namespace, meta, layout, prefixes, runtime, force } = options
   if (!force) await refuseLive(calls, options)
+  const version = ['version', String(LAYOUT_VERSION)]
+  if (layout !== OLD_LAYOUT_VERSION) {
+    await calls.send(['HSET', meta, ...version], 'writes')
+    return
+  }
   const lock = meta.replace(/meta$/, 'converting')
   const token = runtime.uuid()
   const taken = await calls.send(['SET', lock, token, 'NX', 'PX', String(LOCK_MS)], 'writes')
@@ -79,8 +93,8 @@ export async function convertNamespace(
     throw new LeaseError('STORE_UNAVAILABLE', message)
   }
   try {
-    const [version, layout] = [String(LAYOUT_VERSION), 'version']
-    await calls.send(['HSET', meta, layout, version, 'converting', token], 'writes')
+    await calls.send(['HSET', meta, ...version, 'conversion', token], 'writes')
+    await calls.send(['HDEL', meta, 'converting'], 'writes')
     await calls.send(['HSETNX', meta, 'incarnation', runtime.uuid()], 'writes')
     const incarnation = String(await calls.send(['HGET', meta, 'incarnation'], 'reads'))
     for (const prefix of prefixes) {
@@ -91,7 +105,7 @@ export async function convertNamespace(
       await calls.send(['SET', lock, token, 'PX', String(LOCK_MS)], 'writes')
     }
     for (const prefix of prefixes) await new BucketConversion(calls, prefix, goOn).run(identity)
-    await calls.send(['HDEL', meta, 'converting'], 'writes')
+    await calls.send(['HDEL', meta, 'conversion'], 'writes')
   } finally {
     await calls.send(['DEL', lock], 'writes')
   }
@@ -100,22 +114,30 @@ export async function convertNamespace(
 /** A holder of the old version could not renew what is converted. */
 async function refuseLive(
   calls: RedisCalls,
-  { prefixes, namespace }: ConversionOptions,
+  { prefixes, namespace, layout }: ConversionOptions,
 ): Promise<void> {
   const [seconds, rest] = (await calls.send(['TIME'], 'reads')) as readonly string[]
   const nowUs = Number(seconds) * 1_000_000 + Number(rest)
-  let live = 0
-  for (const prefix of prefixes) {
-    const command = ['ZRANGEBYSCORE', `${prefix}:d`, '1', '+inf', 'LIMIT', '0', String(PAGE)]
-    const ids = (await calls.send(command, 'reads')) as readonly string[]
-    const heads = await hashValues(calls, `${prefix}:e`, ids)
-    live += heads.filter((head) => head !== null && liveUsOf(head) > nowUs).length
-  }
+  const countOf = layout === OLD_LAYOUT_VERSION ? oldLiveCount : liveCount
+  const counts = await Promise.all(prefixes.map((prefix) => countOf(calls, prefix, nowUs)))
+  const live = counts.reduce((sum, count) => sum + count, 0)
   if (live === 0) return
-  const message = `namespace ${namespace} has ${live} live leases and tickets in layout ${OLD_LAYOUT_VERSION}, whose holders would lose them by its conversion: stop those processes and release or wait, or convert all the same with tenure doctor --convert`
+  const message = `namespace ${namespace} has ${live} live leases and tickets in layout ${layout}, whose holders would lose them by its conversion: stop those processes and release or wait, or convert all the same with tenure doctor --convert`
   throw new LeaseError('STORE_SCHEMA', message, {
-    details: { supported: LAYOUT_VERSION, found: OLD_LAYOUT_VERSION },
+    details: { supported: LAYOUT_VERSION, found: layout },
   })
+}
+
+async function liveCount(calls: RedisCalls, prefix: string, nowUs: number): Promise<number> {
+  return Number(await calls.send(['ZCOUNT', `${prefix}:due`, `(${nowUs}`, '+inf'], 'reads'))
+}
+
+/** Of one page; the deadlines by which entries of layout 4 were listed may be too early. */
+async function oldLiveCount(calls: RedisCalls, prefix: string, nowUs: number): Promise<number> {
+  const command = ['ZRANGEBYSCORE', `${prefix}:d`, '1', '+inf', 'LIMIT', '0', String(PAGE)]
+  const ids = (await calls.send(command, 'reads')) as readonly string[]
+  const heads = await hashValues(calls, `${prefix}:e`, ids)
+  return heads.filter((head) => head !== null && liveUsOf(head) > nowUs).length
 }
 
 async function hashValues(
@@ -290,10 +312,9 @@ class BucketConversion {
     const { entry, version } = kept.record
     const ended = !isLive(entry) && this.#spanOf(id).last === position ? entry : null
     if (event.requestId !== null) this.#spanOf(event.requestId).prior = position
-    const { fence, text: record } = eventText({ event, ended })
-    const words = [id, fence, ended === null ? '0' : version, record]
+    const words = { ...eventText({ event, ended }), version: ended === null ? '0' : version }
     if (ended !== null) this.#ended.add(ended.id)
-    return [String(position - row), words.join(' ')]
+    return [String(position - row), placedEventText(id, position, words)]
   }
 
   readonly #ended = new Set<string>()

@@ -24,13 +24,20 @@
  *     state    the fields of `STATE` below
  *     entry    version claim fence untilUs created RECORD       (redis-records.ts writes and reads RECORD)
  *     realm    wallMs fence tickets, then `id claim+extent ` for each live entry at a resource
- *     event    leaseId fence version RECORD                     (version of the entry that it ended, else 0)
+ *     event    leaseId fence atMs version RECORD                (version of the entry that it ended, else 0)
  *     known    [first][ length][@[prior]]: of a lease that has ended, or was ended once, the position of its first event and
  *              how far behind it its end is; of a request the position of what it did last, left out if that is the first
  *     mark     leaseId type keepUntilMs
  *     refusal  count lastAtMs leaseId DETAIL
+ *
+ * Of an event the fence and the time are written by how far they are behind its position, `-` for no fence; in its RECORD
+ * other times are counted from its own. Layout 5 wrote all in full, and its events stay as they are: what follows the
+ * id of the lease is only looked at by functions that take both forms (`wordsOf` here, `eventOf` in redis-records.ts).
  */
-export const LAYOUT_VERSION = 5
+export const LAYOUT_VERSION = 6
+/** The layout before, which differs in its events alone; and that which redis-old-layout.ts reads. */
+export const FORMER_LAYOUT_VERSION = 5
+export const OLD_LAYOUT_VERSION = 4
 export const KEY_PREFIX = 'tenure'
 
 /**
@@ -148,6 +155,10 @@ end
 local function isInLedger(id, position)
   local first = firstOf(id)
   return first ~= nil and first <= position
+end
+-- Of an event the id of its lease, the version of the entry that it ended, and its type. Numbers stand before the record.
+local function wordsOf(event)
+  return match(event, '^(%S+) .-(%d+) %["(%a+)"')
 end
 local function eventAt(position)
   if appended[position] then return appended[position] end

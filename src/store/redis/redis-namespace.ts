@@ -13,8 +13,10 @@ import type { CommandEffect } from '../../drivers/redis-errors.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import {
   ANOTHER,
+  FORMER_LAYOUT_VERSION,
   KEY_PREFIX,
   LAYOUT_VERSION,
+  OLD_LAYOUT_VERSION,
   stateOf,
   newStateText,
   type BucketState,
@@ -44,10 +46,12 @@ export interface NamespaceOptions {
 }
 
 const CLUSTER_BUCKETS_DEFAULT = 64
-const OLD_LAYOUT_VERSION = 4
 
-/** `converting` is set while it is being converted, also when the process that did so has ended. */
-const FACTS = ['version', 'buckets', 'incarnation', 'converting'] as const
+/**
+ * `conversion` is set while it is being converted from layout 4, also when the process that did so has ended. `converting` was set
+ * by processes of layout 5, which would go on with whatever has it.
+ */
+const FACTS = ['version', 'buckets', 'incarnation', 'conversion', 'converting'] as const
 type NamespaceFacts = Readonly<Record<(typeof FACTS)[number], string | null>>
 
 function metaKey(namespace: string): string {
@@ -202,14 +206,17 @@ function identityOf({ version, buckets, incarnation }: NamespaceFacts): string {
 
 async function convertIfOld(calls: RedisCalls, options: NamespaceOptions): Promise<void> {
   const { namespace, runtime, isForced = false } = options
-  const { version, buckets, converting } = await readFacts(calls, namespace)
-  if (Number(version) !== OLD_LAYOUT_VERSION && converting === null) return
+  const { version, buckets, conversion, converting } = await readFacts(calls, namespace)
+  const isBegun = conversion !== null || converting !== null
+  const layout = isBegun ? OLD_LAYOUT_VERSION : Number(version)
+  const isOld = layout === OLD_LAYOUT_VERSION || layout === FORMER_LAYOUT_VERSION
+  if (!isOld || Number(version) > LAYOUT_VERSION) return
   const { convertNamespace } = await import('./redis-conversion.ts')
   await convertNamespace(calls, {
-    ...{ namespace, runtime, meta: metaKey(namespace) },
+    ...{ namespace, runtime, meta: metaKey(namespace), layout },
     prefixes: prefixesOf(namespace, Number(buckets)),
     // What was begun is ended: no process can use it as it is.
-    force: isForced || converting !== null,
+    force: isForced || isBegun,
   })
 }
 
@@ -228,7 +235,7 @@ async function settledFacts(
     facts = factsOf(await runScript((command) => calls.send(command, 'writes'), call))
   }
   requireLayout(facts.version)
-  if (facts.converting === null) return facts
+  if (facts.conversion === null) return facts
   throw new LeaseError('STORE_UNAVAILABLE', `namespace ${namespace} is being converted: try again`)
 }
 

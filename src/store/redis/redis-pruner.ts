@@ -204,7 +204,7 @@ function noteRows(
   for (const [name, position, text] of triplesOf(values)) {
     const row = rows.get(name) ?? { row: name, requests: [], events: 0, staying: 0 }
     rows.set(name, row)
-    const { event } = eventOf(text)
+    const { event } = eventOf(text, Math.abs(position))
     const { type, leaseId, requestId } = event
     row.events += 1
     if (requestId !== null) row.requests.push(requestId, String(Math.abs(position)))

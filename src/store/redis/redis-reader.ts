@@ -250,7 +250,7 @@ export class RedisReader {
     const told: Told[] = []
     for await (const values of this.pages({ ...walk, ...partOf(query) })) {
       for (const [, us, text] of triplesOf(values)) {
-        const { event } = eventOf(text)
+        const { event } = eventOf(text, us)
         if (isPast(us, start, newestFirst) && matchesEvent(event, query)) {
           told.push({ bucket, us, event })
         }

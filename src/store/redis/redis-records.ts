@@ -33,6 +33,7 @@ import {
 } from '../../core/resource.ts'
 import { recordedEvents } from '../../core/commit.ts'
 import { REQUEST_MEMORY_MS_MIN } from '../../core/limits.ts'
+import { US_PER_MS } from '../../core/time.ts'
 import type { SettingKey, SettingRow, SettingScope } from '../../core/settings.ts'
 import { notUnderstood } from '../../drivers/redis-errors.ts'
 import type {
@@ -71,13 +72,34 @@ const NAMES: Readonly<Record<string, string>> = Object.fromEntries(
   Object.entries(LETTERS).map(([name, letter]) => [letter, name]),
 )
 
-/** The same fields by other names, also of the records within. What is not listed keeps its name. */
-function renamed(fields: RecordBody, names: Readonly<Record<string, string>>): RecordBody {
+/** Points in time, and how many of their units are a millisecond. An event counts them from its own time. */
+const UNITS_PER_MS: Readonly<Record<string, number>> = {
+  createdAtMs: 1,
+  grantedAtMs: 1,
+  renewedAtMs: 1,
+  expiresAtMs: 1,
+  terminatedAtMs: 1,
+  changedAtMs: 1,
+  deadline: US_PER_MS,
+  holdUntilUs: US_PER_MS,
+  lockedUntil: US_PER_MS,
+  offered: US_PER_MS,
+  orderUs: US_PER_MS,
+}
+
+/** The same fields by other names and with later times, also of the records within. What is not listed stays as it is. */
+function renamed(
+  fields: RecordBody,
+  names: Readonly<Record<string, string>>,
+  laterMs = 0,
+): RecordBody {
   const all: Record<string, unknown> = {}
   for (const name in fields) {
-    const value = fields[name]
-    const isRecord = RECORDS.has(name)
-    all[names[name] ?? name] = isRecord ? renamed(value as RecordBody, names) : value
+    const field = fields[name]
+    const other = names[name] ?? name
+    if (RECORDS.has(name)) all[other] = renamed(field as RecordBody, names, laterMs)
+    else if (typeof field !== 'number') all[other] = field
+    else all[other] = field + laterMs * (UNITS_PER_MS[name] ?? UNITS_PER_MS[other] ?? 0)
   }
   return all
 }
@@ -141,9 +163,8 @@ function liveOf(id: string, text: string): PlacedRecord {
   }
 }
 
+/** After the word for its type. */
 type EventFields = readonly [
-  word: string,
-  atMs: number,
   resource: Resource,
   holder: string,
   session: string,
@@ -151,6 +172,9 @@ type EventFields = readonly [
   requestId: string | true | null,
   body: RecordBody,
 ]
+
+/** Left out of the event of a release. */
+const RELEASE_REASON_USUAL = 'voluntary'
 
 const TYPE_PREFIX = 'lease.'
 
@@ -163,14 +187,22 @@ export function typeOf(word: string): LeaseEventType {
   return `${TYPE_PREFIX}${word}` as LeaseEventType
 }
 
-export function eventText(recorded: RecordedEvent): RecordText {
+/** A text, and the numbers that stand before it, which the server writes by their distance from its position. */
+export interface EventText {
+  readonly fence: number
+  readonly atMs: number
+  readonly text: string
+}
+
+export function eventText(recorded: RecordedEvent): EventText {
   const record = encodeEvent(recorded, CLOCK_DOMAIN, true)
   const { atMs, resource, holder, session, leaseId, fence } = record
   const requestId = record.requestId === leaseId ? true : record.requestId
-  const body = renamed(record.body, LETTERS)
-  const word = wordOf(record.type)
-  const fields: EventFields = [word, atMs, resource, holder, session, requestId, body]
-  return { fence, text: JSON.stringify(fields) }
+  const { releaseReason, ...others } = record.body
+  const isUsual = record.type === 'lease.released' && releaseReason === RELEASE_REASON_USUAL
+  const body = renamed(isUsual ? others : record.body, LETTERS, -atMs)
+  const fields: EventFields = [resource, holder, session, requestId, body]
+  return { fence, atMs, text: JSON.stringify([wordOf(record.type), ...fields]) }
 }
 
 /** An event of the ledger, and the version of the entry that it ended. */
@@ -178,18 +210,25 @@ export interface StoredEvent extends RecordedEvent {
   readonly version: number
 }
 
-const EVENT_PATTERN = /^(\S+) (\d+) (\d+) (\[.*\])$/s
+/** Events of layout 5, which stay as they were written, have all numbers in full, and their time in the record. */
+const EVENT_PATTERN = /^(\S+) (-?\d*) (?:(-?\d+) )?(\d+) (\[.*\])$/s
 
-export function eventOf(text: string): StoredEvent {
-  const [, leaseId, fence, version, json] = EVENT_PATTERN.exec(text) ?? []
+export function eventOf(text: string, position: number): StoredEvent {
+  const [, leaseId, fenceText, behindMs, version, json] = EVENT_PATTERN.exec(text) ?? []
   if (leaseId === undefined || json === undefined) {
     throw new Error("an entry of the ledger is not Tenure's")
   }
-  const [word, atMs, resource, holder, session, request, body] = JSON.parse(json) as EventFields
+  const [word, ...fields] = JSON.parse(json) as [string, ...unknown[]]
+  const isFull = behindMs === undefined
+  const atMs = isFull ? Number(fields.shift()) : msOf(position) - Number(behindMs)
+  const [resource, holder, session, request, kept] = fields as unknown as EventFields
   const requestId = request === true ? leaseId : request
-  const keys = { leaseId, resource, holder, session, type: typeOf(word), atMs, requestId }
-  const record = { ...keys, fence: Number(fence), body: renamed(body, NAMES) }
-  return { ...decodeEvent(record, CLOCK_DOMAIN, true), version: Number(version) }
+  const type = typeOf(word)
+  const keys = { leaseId, resource, holder, session, type, atMs, requestId }
+  const fence = isFull ? Number(fenceText) : fenceText === '-' ? 0 : position - Number(fenceText)
+  const usual = type === 'lease.released' ? { releaseReason: RELEASE_REASON_USUAL } : {}
+  const body = { ...usual, ...renamed(kept, NAMES, isFull ? 0 : atMs) }
+  return { ...decodeEvent({ ...keys, fence, body }, CLOCK_DOMAIN, true), version: Number(version) }
 }
 
 /** What scripts show, three values each: mostly an id, a position and a text. */
@@ -206,7 +245,7 @@ export function triplesOf(values: readonly unknown[]): readonly Triple[] {
 /** Of a live entry its text is shown, of an ended one the event that ended it, with its position. */
 function recordOf([id, position, text]: Triple): PlacedRecord {
   if (position === 0) return liveOf(id, text)
-  const { ended, version } = eventOf(text)
+  const { ended, version } = eventOf(text, position)
   if (ended === null) throw new Error(`the event at ${position} did not end entry ${id}`)
   return { entry: ended, version, claim: version, place: position }
 }
@@ -217,6 +256,19 @@ export function recordsOf(values: readonly unknown[]): readonly PlacedRecord[] {
 
 export function isLiveRecord(kept: VersionedEntry | null): kept is VersionedEntry {
   return kept !== null && isLive(kept.entry)
+}
+
+function msOf(position: number): number {
+  return Math.floor(position / US_PER_MS)
+}
+
+/** As the script of commits writes an event, for one that is written at a position by a conversion. */
+export function placedEventText(
+  id: LeaseId,
+  position: number,
+  { version, fence, atMs, text }: EventText & { readonly version: string },
+): string {
+  return [id, fence === 0 ? '-' : position - fence, msOf(position) - atMs, version, text].join(' ')
 }
 
 interface GroupFacts {

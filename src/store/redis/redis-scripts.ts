@@ -5,7 +5,14 @@
  */
 import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
 import { PLACES } from './redis-commit-script.ts'
-import { DAY_MS, EVENTS_PER_ROW, KNOW_STATE, LAYOUT_VERSION, scriptOf } from './redis-layout.ts'
+import {
+  DAY_MS,
+  EVENTS_PER_ROW,
+  FORMER_LAYOUT_VERSION,
+  KNOW_STATE,
+  LAYOUT_VERSION,
+  scriptOf,
+} from './redis-layout.ts'
 
 /** KEYS[1] is the key of the namespace's own facts. ARGV: layout, buckets, incarnation to begin with. Answers with those that hold. */
 export const MAKE_NAMESPACE_SCRIPT = `#!lua
@@ -13,21 +20,27 @@ if redis.call('HEXISTS', KEYS[1], 'version') == 0 then
   redis.call('HSET', KEYS[1], 'version', ARGV[1], 'buckets', ARGV[2], 'incarnation', ARGV[3])
 end
 redis.call('HSETNX', KEYS[1], 'incarnation', ARGV[3])
-return redis.call('HMGET', KEYS[1], 'version', 'buckets', 'incarnation', 'converting')
+return redis.call('HMGET', KEYS[1], 'version', 'buckets', 'incarnation', 'conversion')
 `
 
 /**
  * Makes a bucket part of the namespace. One that has lost nothing while the facts of the namespace were lost is taken
- * over; one of another layout or number of buckets is not. ARGV: its state if it has none. Answers with the identity that holds.
+ * over, and so is one of the layout before; one of another layout or number of buckets is not. ARGV: its state if it has
+ * none. Answers with the identity that holds.
  */
 export const MAKE_BUCKET_SCRIPT: string = scriptOf(
   'writes',
   `
+local function canJoin(other)
+  local layout, buckets = match(other, '^(%d+)/(%d+)/')
+  local isReadable = layout == '${LAYOUT_VERSION}' or layout == '${FORMER_LAYOUT_VERSION}'
+  return isReadable and buckets == match(identity, '^%d+/(%d+)/')
+end
 state = readState(call('HGET', P .. 'live', 'state'))
 if not state then
   call('SET', P .. 'e', 'layout ${LAYOUT_VERSION}')
   call('HSET', P .. 'live', 'state', ARGV[2])
-elseif match(state.identity, '^%d+/%d+/') == match(identity, '^%d+/%d+/') then
+elseif canJoin(state.identity) then
   state.identity = identity
   call('HSET', P .. 'live', 'state', stateText())
 else
