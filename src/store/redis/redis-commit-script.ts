@@ -3,7 +3,7 @@
  * the ledger. It knows nothing about leases. redis-layout.ts says what is where; redis-records.ts makes the group, whose
  * fields have the same names there (`groupArgument`), and reads the answer.
  *
- *  1. READ fetches with a few commands all that the attempts name, and refuses a clock that is too far behind.
+ *  1. READ looks at the group and the clock, and refuses one that is too far behind.
  *  2. Attempts are carried out in order. COMPARE looks at all that one depends on before APPLY notes anything of it.
  *  3. APPLY notes what it changes in Lua tables, which the next attempts see. An attempt that misses gets a VIEW of what is
  *     there instead, and leaves no trace.
@@ -12,14 +12,11 @@
  * Redis runs a script alone, so nothing can come between these steps.
  */
 import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
-import { ANOTHER, DAY_MS, EVENTS_PER_ROW, MONTH_DAYS, scriptOf } from './redis-layout.ts'
+import { DAY_MS, EVENTS_PER_ROW, KNOW_STATE, MONTH_DAYS, scriptOf } from './redis-layout.ts'
 
-/** Reads all that the group names. A clock that has stood still or gone back a little goes on from its highest time. */
-const READ = `
+/** Reads the group and the state. A clock that has stood still or gone back a little goes on from its highest time. */
+const READ = `${KNOW_STATE}
 local group = cjson.decode(ARGV[2])
-fetch('live', group.fields, live)
-state = readState(live.state)
-if not state or state.identity ~= identity then return '${ANOTHER}' end
 local attempts, now = group.attempts, clock(group.clock)
 local lag = state.high - now
 if lag >= 0 then now = state.high + 1 end
@@ -31,18 +28,14 @@ if lag > ${STORE_CLOCK_BEHIND_US_MAX} then
 end
 local day = math.floor(now / ${DAY_MS * 1000})
 local month = math.floor(day / ${MONTH_DAYS})
-local epochs, marks = fetch('epochs', group.epochs, {}), {}
-fetch('known', group.known, known)
-local function readMarks(key)
-  for name, mark in pairs(fetch(key, group.known, {})) do marks[name] = marks[name] or mark end
+local epochs, marks, markKeys = hash('epochs'), {}, {}
+for n = 0, 1 do
+  if state.markDay >= day - 1 then markKeys[#markKeys + 1] = 'marks:' .. day - n end
+  if state.markMonth >= month - 1 then markKeys[#markKeys + 1] = 'months:' .. month - n end
 end
-if state.markDay >= day - 1 then
-  readMarks('marks:' .. day)
-  readMarks('marks:' .. day - 1)
-end
-if state.markMonth >= month - 1 then
-  readMarks('months:' .. month)
-  readMarks('months:' .. month - 1)
+local function markOf(request)
+  for _, key in ipairs(markKeys) do marks[request] = marks[request] or call('HGET', P .. key, request) end
+  return marks[request]
 end
 `
 
@@ -53,7 +46,6 @@ local realms, changedRealms, changedTrees = {}, {}, {}
 local function realmOf(name)
   local realm = realms[name]
   if not realm then
-    if live[name] == nil then live[name] = call('HGET', P .. 'live', name) end
     local wall, fence, tickets, claims = match(live[name] or '', '^(%d+) (%d+) (%d+) (.*)$')
     realm = {
       wall = tonumber(wall) or 0,
@@ -67,17 +59,14 @@ local function realmOf(name)
 end
 local function claimsBelow(resource)
   local prefix = sub(resource, -1) == '/' and resource or resource .. '/'
-  local names, missing = {}, {}
+  local names, lists = {}, {}
   -- '0' is the character after '/'.
   for _, name in ipairs(call('ZRANGEBYLEX', P .. 'tree', '(' .. prefix, '(' .. sub(prefix, 1, -2) .. '0')) do
     names[name] = true
-    if live[name] == nil then missing[#missing + 1] = name end
   end
-  fetch('live', missing, live)
   for name in pairs(changedTrees) do
     if #name > #prefix and sub(name, 1, #prefix) == prefix then names[name] = true end
   end
-  local lists = {}
   for name in pairs(names) do lists[#lists + 1] = realmOf(name).claims end
   return table.concat(lists)
 end
@@ -112,9 +101,8 @@ local function priorOf(request)
     local id, _, kind = wordsOf(event)
     if isInLedger(id, position) then return id, kind end
   end
-  if not marks[request] then return nil end
-  local id, kind, keepUntil = match(marks[request], '^(%S+) (%a+) (%d+)$')
-  if keepUntil * 1000 >= now then return id, kind end
+  local id, kind, keepUntil = match(markOf(request) or '', '^(%S+) (%a+) (%d+)$')
+  if id and keepUntil * 1000 >= now then return id, kind end
 end
 local function claimSet(claims)
   local set = {}
@@ -365,7 +353,7 @@ for name in pairs(changedTrees) do
   trees[name] = not isEmpty and 0
 end
 writeAll('live', changed)
-for id in pairs(changedKnown) do changedKnown[id] = knownText(known[id]) end
+for id in pairs(changedKnown) do changedKnown[id] = knownText(knownOf(id)) end
 writeAll('known', changedKnown)
 writeAll('epochs', changedEpochs)
 writeAll('due', due, true)

@@ -95,12 +95,19 @@ const COMMON = `
 local P, identity = KEYS[1] .. ':', ARGV[1]
 local call, find, format, match, sub = redis.call, string.find, string.format, string.match, string.sub
 local function int(number) return format('%d', number) end
-local function fetch(key, names, found)
+-- A hash as a table: a field is read when it is first looked at, and is false if there is none.
+local function hash(key)
+  return setmetatable({}, { __index = function(fields, name)
+    fields[name] = call('HGET', P .. key, name)
+    return fields[name]
+  end })
+end
+-- Reads many of its fields at once.
+local function fetch(key, names, fields)
   for first = 1, #names, 4000 do
     local values = call('HMGET', P .. key, unpack(names, first, math.min(first + 3999, #names)))
-    for n = 1, #values do found[names[first + n - 1]] = values[n] end
+    for n = 1, #values do fields[names[first + n - 1]] = values[n] end
   end
-  return found
 end
 local function send(command, key, list)
   for first = 1, #list, 4000 do
@@ -125,20 +132,18 @@ end
 
 /** What the ledger knows of an id, and the event at a position. \`appended\` has those of this call. */
 const LEDGER = `
-local live, known, appended = {}, {}, {}
+local live, known, spans, appended = hash('live'), hash('known'), {}, {}
 local function knownOf(id)
-  local record = known[id]
-  if type(record) == 'table' then return record end
-  if record == nil then record = call('HGET', P .. 'known', id) end
-  local first, length, at, prior = match(record or '', '^(%d*) ?(%d*)(@?)(%d*)$')
-  first = tonumber(first)
-  record = {
-    first = first,
-    ended = first and tonumber(length) and first + length,
-    prior = tonumber(prior) or at == '@' and first or nil,
-  }
-  known[id] = record
-  return record
+  if not spans[id] then
+    local first, length, at, prior = match(known[id] or '', '^(%d*) ?(%d*)(@?)(%d*)$')
+    first = tonumber(first)
+    spans[id] = {
+      first = first,
+      ended = first and tonumber(length) and first + length,
+      prior = tonumber(prior) or at == '@' and first or nil,
+    }
+  end
+  return spans[id]
 end
 local function knownText(record)
   local text = record.first and int(record.first) or ''
@@ -149,7 +154,6 @@ local function knownText(record)
 end
 -- The position of the first event of a lease that can be seen. Of most that are live, they themselves tell.
 local function firstOf(id)
-  if live[id] == nil then live[id] = call('HGET', P .. 'live', id) end
   return knownOf(id).first or tonumber(match(live[id] or '', '^%d+ %d+ %d+ %d+ (%d+)'))
 end
 local function isInLedger(id, position)
@@ -170,11 +174,6 @@ local function eventAt(position)
   end
 end
 local function show(answer, ids)
-  local missing = {}
-  for _, id in ipairs(ids) do
-    if live[id] == nil then missing[#missing + 1] = id end
-  end
-  fetch('live', missing, live)
   for _, id in ipairs(ids) do
     local ended = not live[id] and knownOf(id).ended
     local text = live[id] or ended and eventAt(ended)
@@ -205,8 +204,8 @@ export function scriptOf(kind: ScriptKind, text: string): string {
   return `${FIRST_LINES[kind]}${COMMON}${LEDGER}${text}`
 }
 
-/** For all but the script of commits, which reads the state together with the rest. */
+/** What every script does first that works in a bucket of the namespace. */
 export const KNOW_STATE: string = `
-state = readState(call('HGET', P .. 'live', 'state'))
+state = readState(live.state)
 if not state or state.identity ~= identity then return '${ANOTHER}' end
 `

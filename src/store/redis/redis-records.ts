@@ -285,37 +285,8 @@ export function groupArgument(attempts: readonly Attempt[], facts: GroupFacts): 
     revision,
     sender,
     ledgerChannel: channelOf(LEDGER_SESSION),
-    ...namesIn(attempts),
     attempts: attempts.map((attempt) => attemptArgument(attempt, channelOf)),
   })
-}
-
-/**
- * What the script reads at once: of the hashes `live` (`fields`), `known` and `epochs`. Of the ids that are live only those are
- * looked for in the ledger whose record there changes.
- */
-function namesIn(attempts: readonly Attempt[]): object {
-  const [fields, known, epochs] = [new Set(['state']), new Set<string>(), new Set<string>()]
-  for (const { places, writes, events } of attempts) {
-    for (const { readSet, realm, own } of places) {
-      const { leaseId, resource, requestId } = readSet
-      fields.add(leaseId).add(realm)
-      if (own === 0) known.add(leaseId)
-      if (requestId !== null) known.add(requestId)
-      if (hasEpoch(resource)) epochs.add(resource)
-      if (!isTree(resource)) continue
-      fields.add(resource)
-      for (const above of ancestorsOf(resource)) fields.add(above)
-    }
-    for (const { id, before, after } of writes) {
-      const entry = (after ?? before)?.entry
-      if (entry === undefined) continue
-      fields.add(id).add(entry.resource)
-      if (!isLiveRecord(before) || !isLiveRecord(after)) known.add(id)
-    }
-    for (const { requestId } of events) if (requestId !== null) known.add(requestId)
-  }
-  return { fields: [...fields], known: [...known], epochs: [...epochs] }
 }
 
 function attemptArgument(attempt: Attempt, channelOf: GroupFacts['channelOf']): object {

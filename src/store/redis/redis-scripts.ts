@@ -36,7 +36,7 @@ local function canJoin(other)
   local isReadable = layout == '${LAYOUT_VERSION}' or layout == '${FORMER_LAYOUT_VERSION}'
   return isReadable and buckets == match(identity, '^%d+/(%d+)/')
 end
-state = readState(call('HGET', P .. 'live', 'state'))
+state = readState(live.state)
 if not state then
   call('SET', P .. 'e', 'layout ${LAYOUT_VERSION}')
   call('HSET', P .. 'live', 'state', ARGV[2])
@@ -124,6 +124,7 @@ else
   for n = 1, #found, 2 do ids[#ids + 1] = found[n] end
   if #ids == tonumber(ARGV[5]) then answer[2] = found[#found] end
 end
+fetch('live', ids, live)
 return show(answer, ids)
 `,
 )
@@ -155,15 +156,13 @@ if leaseId ~= '' then
   end
 end
 local rows = call(ARGV[2], P .. 'ledger', from, to, 'COUNT', ARGV[5])
-local answer, ids, found = { #rows == tonumber(ARGV[5]) and rows[#rows][1] or '' }, {}, {}
+local answer, ids, seen, found = { #rows == tonumber(ARGV[5]) and rows[#rows][1] or '' }, {}, {}, {}
 local function note(row, distance, text)
   local id = match(text, '^%S+')
   if (leaseId ~= '' and id ~= leaseId) or (part ~= '' and not find(text, part, 1, true)) then return end
   found[#found + 1] = { id = id, row = row, position = match(row, '^%d+') + distance, text = text }
-  if known[id] == nil then
-    known[id] = false
-    ids[#ids + 1] = id
-  end
+  if not seen[id] then ids[#ids + 1] = id end
+  seen[id] = true
 end
 for _, row in ipairs(rows) do
   local events = row[2]
@@ -174,11 +173,11 @@ for _, row in ipairs(rows) do
   end
 end
 fetch('known', ids, known)
+fetch('live', ids, live)
 local function tell(a, b, c)
   local n = #answer
   answer[n + 1], answer[n + 2], answer[n + 3] = a, b, c
 end
-fetch('live', ids, live)
 for _, event in ipairs(found) do
   if wanted == 'rows' then
     tell(event.row, isInLedger(event.id, event.position) and event.position or -event.position, event.text)
@@ -198,7 +197,7 @@ return answer
 /** Writes what is still known of an id. */
 const WRITE_KNOWN = `
 local function writeKnown(id)
-  local text = knownText(known[id])
+  local text = knownText(knownOf(id))
   if text then call('HSET', P .. 'known', id, text) else call('HDEL', P .. 'known', id) end
 end
 `
@@ -208,7 +207,7 @@ export const FORGET_SCRIPT: string = scriptOf(
   'deletes',
   `${KNOW_STATE}${WRITE_KNOWN}
 local entries = 0
-local last = tonumber(call('HGET', P .. 'live', 'pruned') or 0)
+local last = tonumber(live.pruned or 0)
 for n = 2, #ARGV, 2 do
   local record = knownOf(ARGV[n])
   if record.ended == tonumber(ARGV[n + 1]) then
@@ -271,7 +270,8 @@ export const REFUSALS_SCRIPT: string = scriptOf(
   'reads',
   `${KNOW_STATE}
 local keys = call(ARGV[2], P .. 'refused', ARGV[3], ARGV[4], 'LIMIT', ARGV[5], ARGV[6])
-local rows, answer = fetch('refusals', keys, {}), {}
+local rows, answer = {}, {}
+fetch('refusals', keys, rows)
 for n, key in ipairs(keys) do
   answer[2 * n - 1], answer[2 * n] = key, rows[key]
 end
