@@ -12,12 +12,19 @@
  * Redis runs a script alone, so nothing can come between these steps.
  */
 import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
-import { DAY_MS, EVENTS_PER_ROW, KNOW_STATE, MONTH_DAYS, scriptOf } from './redis-layout.ts'
+import {
+  DAY_MS,
+  EVENTS_PER_ROW,
+  KNOW_STATE,
+  MONTH_DAYS,
+  scriptOf,
+  type Script,
+} from './redis-layout.ts'
 
 /** Reads the group and the state. A clock that has stood still or gone back a little goes on from its highest time. */
 const READ = `${KNOW_STATE}
-local group = cjson.decode(ARGV[2])
-local attempts, now = group.attempts, clock(group.clock)
+local group = cjson.decode(ARGV[1])
+local attempts, now = group.attempts, clock()
 local lag = state.high - now
 if lag >= 0 then now = state.high + 1 end
 local isCurrent = state.revision == group.revision
@@ -187,7 +194,7 @@ const APPLY = `
 -- Positions of events: at least the time in microseconds, and each greater than the last.
 local base = math.max(state.last, now - 1)
 local count, positions, changedLive, changedKnown = 0, {}, {}, {}
-local due, members, changedEpochs = {}, { h = {}, s = {} }, {}
+local due, members, changedEpochs = {}, {}, {}
 local begun, unrecorded, dayMarks, monthMarks, wakes = {}, {}, {}, {}, {}
 local shift, firstFence = 0, nil
 local function shifted(fence)
@@ -216,13 +223,9 @@ local function append(event)
     changedKnown[event.request] = true
   end
 end
-local function setMembership(key, name, id, isIn)
-  local ids = members[key][name]
-  if not ids then
-    ids = {}
-    members[key][name] = ids
-  end
-  ids[id] = isIn
+local function setMember(key, id, isIn)
+  members[key] = members[key] or {}
+  members[key][id] = isIn
 end
 local function claim(write)
   local realm = realmOf(write.place)
@@ -262,9 +265,9 @@ local function put(write)
     realm.tickets = math.max(0, realm.tickets + write.tickets)
     changedRealms[write.realm] = true
   end
-  if write.leaves then setMembership('s', write.leaves, id, false) end
-  if write.joins then setMembership('s', write.joins, id, true) end
-  if write.holder then setMembership('h', write.holder, id, write.text ~= nil) end
+  if write.leaves then setMember('s:' .. write.leaves, id, false) end
+  if write.joins then setMember('s:' .. write.joins, id, true) end
+  if write.holder then setMember('h:' .. write.holder, id, write.text ~= nil) end
 end
 local function apply(attempt)
   local lastFence = attempt.lastFence and attempt.lastFence + shift or 0
@@ -317,30 +320,14 @@ if not isChanged then return answer end
 
 const FLUSH = `
 state.last, state.high = base + count, now
-if #dayMarks > 0 then
-  send('HSET', 'marks:' .. day, dayMarks)
-  if state.markDay ~= day then call('PEXPIRE', P .. 'marks:' .. day, ${3 * DAY_MS}) end
-  state.markDay = day
+local function writeMarks(key, field, period, list, keepMs)
+  if #list == 0 then return end
+  send('HSET', key .. period, list)
+  if state[field] ~= period then call('PEXPIRE', P .. key .. period, keepMs) end
+  state[field] = period
 end
-if #monthMarks > 0 then
-  send('HSET', 'months:' .. month, monthMarks)
-  if state.markMonth ~= month then call('PEXPIRE', P .. 'months:' .. month, ${3 * MONTH_DAYS * DAY_MS}) end
-  state.markMonth = month
-end
--- A value of false deletes the field. ZADD takes the score before the name.
-local function writeAll(key, values, isSortedSet)
-  local puts, removes = {}, {}
-  for name, value in pairs(values) do
-    if value then
-      puts[#puts + 1] = isSortedSet and value or name
-      puts[#puts + 1] = isSortedSet and name or value
-    else
-      removes[#removes + 1] = name
-    end
-  end
-  send(isSortedSet and 'ZADD' or 'HSET', key, puts)
-  send(isSortedSet and 'ZREM' or 'HDEL', key, removes)
-end
+writeMarks('marks:', 'markDay', day, dayMarks, ${3 * DAY_MS})
+writeMarks('months:', 'markMonth', month, monthMarks, ${3 * MONTH_DAYS * DAY_MS})
 local function realmText(realm)
   return int(realm.wall) .. ' ' .. int(realm.fence) .. ' ' .. realm.tickets .. ' ' .. realm.claims
 end
@@ -352,24 +339,14 @@ for name in pairs(changedTrees) do
   changed[name] = not isEmpty and realmText(realms[name])
   trees[name] = not isEmpty and 0
 end
-writeAll('live', changed)
+writeAll('hash', 'live', changed)
 for id in pairs(changedKnown) do changedKnown[id] = knownText(knownOf(id)) end
-writeAll('known', changedKnown)
-writeAll('epochs', changedEpochs)
-writeAll('due', due, true)
-writeAll('tree', trees, true)
-writeAll('unrecorded', unrecorded, true)
-for key, sets in pairs(members) do
-  for name, ids in pairs(sets) do
-    local joined, left = {}, {}
-    for id, isIn in pairs(ids) do
-      local some = isIn and joined or left
-      some[#some + 1] = id
-    end
-    send('SADD', key .. ':' .. name, joined)
-    send('SREM', key .. ':' .. name, left)
-  end
-end
+writeAll('hash', 'known', changedKnown)
+writeAll('hash', 'epochs', changedEpochs)
+writeAll('sorted', 'due', due)
+writeAll('sorted', 'tree', trees)
+writeAll('sorted', 'unrecorded', unrecorded)
+for key, ids in pairs(members) do writeAll('set', key, ids) end
 local n = 1
 while n <= #positions do
   local from, row = positions[n], {}
@@ -387,6 +364,6 @@ return answer
 
 const TEXT = `${READ}${PLACES}${COMPARE}${VIEW}${APPLY}${FLUSH}`
 
-export const COMMIT_SCRIPT: string = scriptOf('writes', TEXT)
+export const COMMIT_SCRIPT: Script = scriptOf('writes', TEXT)
 /** The same text for attempts that only read: it runs wherever something can be read. */
-export const VIEW_SCRIPT: string = scriptOf('reads', TEXT)
+export const VIEW_SCRIPT: Script = scriptOf('reads', TEXT)

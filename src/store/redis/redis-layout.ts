@@ -34,6 +34,8 @@
  * other times are counted from its own. Layout 5 wrote all in full, and its events stay as they are: what follows the
  * id of the lease is only looked at by functions that take both forms (`wordsOf` here, `eventOf` in redis-records.ts).
  */
+import type { CommandEffect } from '../../drivers/redis-errors.ts'
+
 export const LAYOUT_VERSION = 6
 /** The layout before, which differs in its events alone; and that which redis-old-layout.ts reads. */
 export const FORMER_LAYOUT_VERSION = 5
@@ -92,7 +94,9 @@ const STATE_NUMBERS = STATE.slice(1)
  * otherwise.
  */
 const COMMON = `
-local P, identity = KEYS[1] .. ':', ARGV[1]
+local P = KEYS[1] .. ':'
+-- What is left of ARGV is the script's own.
+local identity, setClock = table.remove(ARGV, 1), tonumber(table.remove(ARGV, 1))
 local call, find, format, match, sub = redis.call, string.find, string.format, string.match, string.sub
 local function int(number) return format('%d', number) end
 -- A hash as a table: a field is read when it is first looked at, and is false if there is none.
@@ -114,8 +118,21 @@ local function send(command, key, list)
     call(command, P .. key, unpack(list, first, math.min(first + 3999, #list)))
   end
 end
-local function clock(given)
-  if given then return tonumber(given) end
+-- Of 'hash', 'set' or 'sorted'. A value of false takes the name away; that in a sorted set is a score, which comes first.
+local COMMANDS = { hash = { 'HSET', 'HDEL' }, set = { 'SADD', 'SREM' }, sorted = { 'ZADD', 'ZREM' } }
+local function writeAll(kind, key, values)
+  local puts, removes = {}, {}
+  for name, value in pairs(values) do
+    local list = value and puts or removes
+    if value and kind == 'sorted' then list[#list + 1] = value end
+    list[#list + 1] = name
+    if value and kind == 'hash' then list[#list + 1] = value end
+  end
+  send(COMMANDS[kind][1], key, puts)
+  send(COMMANDS[kind][2], key, removes)
+end
+local function clock()
+  if setClock then return setClock end
   local time = call('TIME')
   return time[1] * 1000000 + time[2]
 end
@@ -187,7 +204,7 @@ local function show(answer, ids)
 end
 `
 
-export type ScriptKind = 'writes' | 'reads' | 'deletes'
+type ScriptKind = 'writes' | 'reads' | 'deletes'
 
 /**
  * The first line lets the server refuse a script as a whole when it is out of memory or may not write; without it the
@@ -200,8 +217,15 @@ const FIRST_LINES: Readonly<Record<ScriptKind, string>> = {
   deletes: '#!lua flags=allow-oom',
 }
 
-export function scriptOf(kind: ScriptKind, text: string): string {
-  return `${FIRST_LINES[kind]}${COMMON}${LEDGER}${text}`
+/** What works in a bucket; `RedisNamespace.run` gives it the identity of the namespace and the clock. */
+export interface Script {
+  readonly text: string
+  readonly effect: CommandEffect
+}
+
+export function scriptOf(kind: ScriptKind, text: string): Script {
+  const effect = kind === 'reads' ? 'reads' : 'writes'
+  return { text: `${FIRST_LINES[kind]}${COMMON}${LEDGER}${text}`, effect }
 }
 
 /** What every script does first that works in a bucket of the namespace. */

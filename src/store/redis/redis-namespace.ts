@@ -9,7 +9,6 @@
 import { invalid, LeaseError } from '../../core/errors.ts'
 import { realmOf, type Resource } from '../../core/resource.ts'
 import { runScript, type Argument, type RedisCalls } from '../../drivers/redis-driver.ts'
-import type { CommandEffect } from '../../drivers/redis-errors.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import {
   ANOTHER,
@@ -20,6 +19,7 @@ import {
   stateOf,
   newStateText,
   type BucketState,
+  type Script,
 } from './redis-layout.ts'
 import { COMMIT_SCRIPT, VIEW_SCRIPT } from './redis-commit-script.ts'
 import {
@@ -28,11 +28,6 @@ import {
   MAKE_NAMESPACE_SCRIPT,
   WALK_SCRIPT,
 } from './redis-scripts.ts'
-
-export interface RunOptions {
-  readonly bucket: number
-  readonly effect: CommandEffect
-}
 
 export interface NamespaceOptions {
   readonly namespace: string
@@ -103,21 +98,12 @@ export class RedisNamespace {
     this.#identity = identityOf(facts)
   }
 
-  /** The clock that a test has set. */
-  get nowUs(): number | undefined {
-    return this.#options.nowUs?.()
-  }
-
   /** What the server's clock says. */
   async timeUs(): Promise<number> {
-    if (this.nowUs !== undefined) return this.nowUs
+    const { nowUs } = this.#options
+    if (nowUs !== undefined) return nowUs()
     const [seconds, us] = (await this.calls.send(['TIME'], 'reads')) as readonly string[]
     return Number(seconds) * 1_000_000 + Number(us)
-  }
-
-  /** The clock that a test has set, as the argument of a script. */
-  get clockText(): string {
-    return String(this.nowUs ?? '')
   }
 
   bucketOf(resource: Resource): number {
@@ -144,26 +130,23 @@ export class RedisNamespace {
     return stateOf((text ?? '-') as string)
   }
 
-  async run(script: string, args: readonly Argument[], options: RunOptions): Promise<unknown> {
-    const reply = await this.#runOnce(script, args, options)
+  async run(bucket: number, script: Script, args: readonly Argument[]): Promise<unknown> {
+    const reply = await this.#runOnce(bucket, script, args)
     if (reply !== ANOTHER) return reply
     this.#settling ??= this.#settle().finally(() => {
       this.#settling = null
     })
     await this.#settling
-    const again = await this.#runOnce(script, args, options)
+    const again = await this.#runOnce(bucket, script, args)
     if (again !== ANOTHER) return again
     throw new LeaseError('STORE_UNAVAILABLE', 'the namespace was made anew twice during one call')
   }
 
-  #runOnce(
-    script: string,
-    args: readonly Argument[],
-    { bucket, effect }: RunOptions,
-  ): Promise<unknown> {
+  #runOnce(bucket: number, { text, effect }: Script, args: readonly Argument[]): Promise<unknown> {
     const keys = [this.prefixes[bucket] ?? '']
-    const all = [this.#identity, ...args]
-    return runScript((command) => this.calls.send(command, effect), { script, keys, args: all })
+    const clock = String(this.#options.nowUs?.() ?? '')
+    const call = { script: text, keys, args: [this.#identity, clock, ...args] }
+    return runScript((command) => this.calls.send(command, effect), call)
   }
 
   async #settle(): Promise<void> {
@@ -185,9 +168,7 @@ export class RedisNamespace {
   async #makeBucket(bucket: number): Promise<void> {
     const identity = this.#identity
     if ((await this.stateOf(bucket)).identity === identity) return
-    const args = [newStateText({ identity })]
-    const options = { bucket, effect: 'writes' } as const
-    const found = await this.#runOnce(MAKE_BUCKET_SCRIPT, args, options)
+    const found = await this.#runOnce(bucket, MAKE_BUCKET_SCRIPT, [newStateText({ identity })])
     if (found === identity) return
     const message = `bucket ${bucket} of namespace ${this.#options.namespace} belongs to one with another layout or number of buckets: expected ${identity}, got ${String(found)}`
     throw new LeaseError('STORE_SCHEMA', message)
@@ -196,7 +177,7 @@ export class RedisNamespace {
   /** So that the first command of each kind is not sent twice. */
   async load(): Promise<void> {
     const all = [COMMIT_SCRIPT, VIEW_SCRIPT, LOOK_SCRIPT, WALK_SCRIPT]
-    await Promise.all(all.map((script) => this.calls.send(['SCRIPT', 'LOAD', script], 'reads')))
+    await Promise.all(all.map(({ text }) => this.calls.send(['SCRIPT', 'LOAD', text], 'reads')))
   }
 }
 

@@ -15,16 +15,12 @@ import {
   type PruneClock,
   type PruneCut,
 } from '../../core/retention.ts'
+import { US_PER_MS } from '../../core/time.ts'
 import type { Pruned, PrunePolicy } from '../../store-port/store.ts'
 import type { RedisNamespace } from './redis-namespace.ts'
 import type { RedisReader, WalkedPage } from './redis-reader.ts'
-import { eventOf, recordsOf, triplesOf, type PlacedRecord } from './redis-records.ts'
-import {
-  DROP_ROWS_SCRIPT,
-  FORGET_SCRIPT,
-  NOTE_PRUNED_SCRIPT,
-  TIDY_SCRIPT,
-} from './redis-scripts.ts'
+import { eventOf, msOf, recordsOf, triplesOf } from './redis-records.ts'
+import { NOTE_PRUNED_SCRIPT, PRUNE_SCRIPT, TIDY_SCRIPT } from './redis-scripts.ts'
 
 /** How many pages of rows a call looks at. */
 const TRIM_STEPS = 40
@@ -33,14 +29,25 @@ const TRIM_INTERVAL_MS = 3_600_000
 const TIDY_PAGE = 1_000
 const TIDY_STEPS = 100
 
+/** Of what the ledger is to tell no more. */
+interface Told {
+  readonly id: string
+  readonly position: number
+}
+
 /** A row of which it is not yet known that it can go. */
 interface RowInQuestion {
   readonly row: string
-  /** Request ids of its events, each with its position. */
-  readonly requests: string[]
+  /** Requests of its events. */
+  readonly requests: Told[]
   events: number
   /** How many of its events must stay. */
   staying: number
+}
+
+interface EventInQuestion {
+  readonly event: LeaseEvent
+  readonly row: RowInQuestion
 }
 
 interface Progress {
@@ -49,20 +56,6 @@ interface Progress {
   /** The row to go on from; `-` for the first one. */
   readonly from: string
   readonly clock: PruneClock | null
-}
-
-interface EventInQuestion {
-  readonly event: LeaseEvent
-  readonly row: RowInQuestion
-}
-
-interface Pruning {
-  readonly namespace: RedisNamespace
-  readonly reader: RedisReader
-  readonly bucket: number
-  readonly cut: PruneCut
-  /** The last row that is old enough. */
-  readonly to: string
 }
 
 export async function pruneNamespace(
@@ -75,18 +68,16 @@ export async function pruneNamespace(
     const last = await progressOf(namespace, bucket)
     const clock = nextPruneClock(last.clock, policy.nowMs)
     const cut = boundedCut(policy, clock)
-    const to = String(Math.max(0, cut.endedBeforeMs) * 1_000)
-    const pruning = { namespace, reader, bucket, cut, to }
-    const ended = await forgetEnded(pruning, batch - total.leases)
-    const trimmed = await trim(pruning, last, ended.leases > 0)
-    const { notBeforeMs, from, events } = trimmed
+    const pruner = new BucketPruner(namespace, reader, bucket, cut)
+    const { leases, more } = await pruner.forgetEnded(batch - total.leases)
+    const { notBeforeMs, from } = await pruner.trim(last, leases > 0)
     const noted = [notBeforeMs, from, clock.readingMs, clock.believedMs].join(' ')
     const times = [2 * TTL_MS_MAX, cut.endedBeforeMs].map(String)
-    await run(pruning, NOTE_PRUNED_SCRIPT, [noted, ...times])
-    await tidy(pruning)
-    total.leases += ended.leases
-    total.events += events
-    total.more ||= ended.more || from !== '-'
+    await namespace.run(bucket, NOTE_PRUNED_SCRIPT, [noted, ...times])
+    await pruner.tidy()
+    total.leases += leases
+    total.events += pruner.events
+    total.more ||= more || from !== '-'
   }
   return total
 }
@@ -100,121 +91,124 @@ async function progressOf(namespace: RedisNamespace, bucket: number): Promise<Pr
   return { notBeforeMs: Number(notBeforeMs), from, clock }
 }
 
-function run(pruning: Pruning, script: string, args: readonly string[]): Promise<unknown> {
-  return pruning.namespace.run(script, args, { bucket: pruning.bucket, effect: 'writes' })
-}
+class BucketPruner {
+  readonly #namespace: RedisNamespace
+  readonly #reader: RedisReader
+  readonly #bucket: number
+  readonly #cut: PruneCut
+  /** The last row that is old enough. */
+  readonly #to: string
+  readonly #rows = new Map<string, RowInQuestion>()
+  /** By type and lease the last event that another may make superfluous. */
+  readonly #earlier = new Map<string, EventInQuestion>()
+  /** How many were removed. */
+  events = 0
 
-async function forgetEnded(
-  pruning: Pruning,
-  batch: number,
-): Promise<{ readonly leases: number; readonly more: boolean }> {
-  const prunable: PlacedRecord[] = []
-  const { reader, bucket, cut, to } = pruning
-  // In the order in which their ends were recorded.
-  for await (const values of reader.pages({ bucket, from: '-', to, wanted: 'ended' })) {
-    for (const record of recordsOf(values)) {
-      const recordedAtMs = Math.floor(record.place / 1_000)
-      if (mayBePruned(record.entry, recordedAtMs, cut)) prunable.push(record)
+  constructor(namespace: RedisNamespace, reader: RedisReader, bucket: number, cut: PruneCut) {
+    this.#namespace = namespace
+    this.#reader = reader
+    this.#bucket = bucket
+    this.#cut = cut
+    this.#to = String(Math.max(0, cut.endedBeforeMs) * US_PER_MS)
+  }
+
+  /** In the order in which their ends were recorded. */
+  async forgetEnded(batch: number): Promise<{ readonly leases: number; readonly more: boolean }> {
+    const prunable: Told[] = []
+    const walk = { bucket: this.#bucket, from: '-', to: this.#to, wanted: 'ended' } as const
+    for await (const values of this.#reader.pages(walk)) {
+      for (const { entry, place } of recordsOf(values)) {
+        if (!mayBePruned(entry, msOf(place), this.#cut)) continue
+        prunable.push({ id: entry.id, position: place })
+      }
+      if (prunable.length > batch) break
     }
-    if (prunable.length > batch) break
+    const ended = prunable.slice(0, batch)
+    const leases = await this.#remove(ended)
+    return { leases, more: prunable.length > ended.length }
   }
-  const gone = prunable.slice(0, batch)
-  const more = prunable.length > gone.length
-  if (gone.length === 0) return { leases: 0, more }
-  const args = gone.flatMap(({ entry, place }) => [entry.id, String(place)])
-  return { leases: (await run(pruning, FORGET_SCRIPT, args)) as number, more }
-}
 
-/** Goes on where the last call has stopped, and begins again when there is cause, or after a while. */
-async function trim(
-  pruning: Pruning,
-  { from, notBeforeMs }: Progress,
-  hasCause: boolean,
-): Promise<Omit<Progress, 'clock'> & { readonly events: number }> {
-  const { nowMs } = pruning.cut
-  if (from === '-' && !hasCause && nowMs < notBeforeMs) return { from, notBeforeMs, events: 0 }
-  const { events, next } = await dropRows(pruning, from)
-  if (next !== null) return { from: next, notBeforeMs: 0, events }
-  return { from: '-', notBeforeMs: nowMs + TRIM_INTERVAL_MS, events }
-}
-
-async function dropRows(
-  pruning: Pruning,
-  start: string,
-): Promise<{ readonly events: number; readonly next: string | null }> {
-  const { reader, bucket, cut, to } = pruning
-  const rows = new Map<string, RowInQuestion>()
-  const earlier = new Map<string, EventInQuestion>()
-  let events = 0
-  let next: string | null = start
-  for (let step = 0; step < TRIM_STEPS && next !== null; step += 1) {
-    const page: WalkedPage = await reader.walk({ bucket, to, wanted: 'rows', from: next })
-    const superseded = noteRows(page.values, rows, earlier)
-    const ttlMs = await ttlsOf(pruning, superseded)
-    for (const { event, row } of superseded) {
-      if (isSuperseded(event, ttlMs.get(event.leaseId) ?? null, cut)) row.staying -= 1
+  /** Goes on where the last call has stopped, and begins again when there is cause, or after a while. */
+  async trim({ from, notBeforeMs }: Progress, hasCause: boolean): Promise<Omit<Progress, 'clock'>> {
+    const { nowMs } = this.#cut
+    if (from === '-' && !hasCause && nowMs < notBeforeMs) return { from, notBeforeMs }
+    let next: string | null = from
+    for (let step = 0; step < TRIM_STEPS && next !== null; step += 1) {
+      const walk = { bucket: this.#bucket, to: this.#to, wanted: 'rows', from: next } as const
+      const page: WalkedPage = await this.#reader.walk(walk)
+      await this.#passOver(this.#note(page.values))
+      await this.#dropRows()
+      next = page.next
     }
-    events += await drop(pruning, rows)
-    next = page.next
+    if (next !== null) return { from: next, notBeforeMs: 0 }
+    return { from: '-', notBeforeMs: nowMs + TRIM_INTERVAL_MS }
   }
-  return { events, next }
-}
 
-/** Of the live leases whose old events depend on it. */
-async function ttlsOf(
-  { reader, bucket }: Pruning,
-  superseded: readonly EventInQuestion[],
-): Promise<ReadonlyMap<string, number>> {
-  const ids = new Set(superseded.map(({ event }) => event.leaseId))
-  if (ids.size === 0) return new Map()
-  const { records } = await reader.look(bucket, ['ids', ...ids])
-  const live = records.filter(({ entry }) => isLive(entry))
-  return new Map(live.map(({ entry }) => [entry.id, entry.ttlMs]))
-}
-
-async function drop(pruning: Pruning, rows: Map<string, RowInQuestion>): Promise<number> {
-  const gone = [...rows.values()].filter(({ staying }) => staying === 0)
-  if (gone.length === 0) return 0
-  for (const { row } of gone) rows.delete(row)
-  const requests = gone.flatMap((row) => row.requests)
-  const names = gone.map(({ row }) => row)
-  await run(pruning, DROP_ROWS_SCRIPT, [String(gone.length), ...names, ...requests])
-  return gone.reduce((sum, { events }) => sum + events, 0)
-}
-
-async function tidy(pruning: Pruning): Promise<void> {
-  let cursor = '0'
-  for (let step = 0; step < TIDY_STEPS; step += 1) {
-    const args = [pruning.namespace.clockText, cursor, String(TIDY_PAGE)]
-    cursor = String(await run(pruning, TIDY_SCRIPT, args))
-    if (cursor === '0') return
+  /**
+   * Adds the events of a page to their rows, and tells which events are followed by another of their type and lease. The
+   * position of one of which nothing can be seen any more is negative.
+   */
+  #note(values: readonly unknown[]): readonly EventInQuestion[] {
+    const followed: EventInQuestion[] = []
+    for (const [name, position, text] of triplesOf(values)) {
+      const row = this.#rows.get(name) ?? { row: name, requests: [], events: 0, staying: 0 }
+      this.#rows.set(name, row)
+      const at = Math.abs(position)
+      const { event } = eventOf(text, at)
+      const { type, leaseId, requestId } = event
+      row.events += 1
+      if (requestId !== null) row.requests.push({ id: requestId, position: at })
+      if (position < 0) continue
+      row.staying += 1
+      if (!SUPERSEDED_TYPES.includes(type)) continue
+      const key = `${type} ${leaseId}`
+      const before = this.#earlier.get(key)
+      if (before !== undefined) followed.push(before)
+      this.#earlier.set(key, { event, row })
+    }
+    return followed
   }
-}
 
-/**
- * Adds the events of a page to their rows, and tells which events are followed by another of their type and lease. The
- * position of one of which nothing can be seen any more is negative.
- */
-function noteRows(
-  values: readonly unknown[],
-  rows: Map<string, RowInQuestion>,
-  earlier: Map<string, EventInQuestion>,
-): readonly EventInQuestion[] {
-  const followed: EventInQuestion[] = []
-  for (const [name, position, text] of triplesOf(values)) {
-    const row = rows.get(name) ?? { row: name, requests: [], events: 0, staying: 0 }
-    rows.set(name, row)
-    const { event } = eventOf(text, Math.abs(position))
-    const { type, leaseId, requestId } = event
-    row.events += 1
-    if (requestId !== null) row.requests.push(requestId, String(Math.abs(position)))
-    if (position < 0) continue
-    row.staying += 1
-    if (!SUPERSEDED_TYPES.includes(type)) continue
-    const key = `${type} ${leaseId}`
-    const before = earlier.get(key)
-    if (before !== undefined) followed.push(before)
-    earlier.set(key, { event, row })
+  /** Whether an event is superseded may depend on the TTL of its lease, if that is live. */
+  async #passOver(followed: readonly EventInQuestion[]): Promise<void> {
+    const ids = new Set(followed.map(({ event }) => event.leaseId))
+    if (ids.size === 0) return
+    const { records } = await this.#reader.look(this.#bucket, ['ids', ...ids])
+    const live = records.filter(({ entry }) => isLive(entry))
+    const ttlMs = new Map(live.map(({ entry }) => [entry.id, entry.ttlMs]))
+    for (const { event, row } of followed) {
+      if (isSuperseded(event, ttlMs.get(event.leaseId) ?? null, this.#cut)) row.staying -= 1
+    }
   }
-  return followed
+
+  async #dropRows(): Promise<void> {
+    const gone = [...this.#rows.values()].filter(({ staying }) => staying === 0)
+    const requests = gone.flatMap((row) => row.requests)
+    const rows = gone.map(({ row }) => row)
+    await this.#remove([], requests, rows)
+    for (const { row, events } of gone) {
+      this.#rows.delete(row)
+      this.events += events
+    }
+  }
+
+  /** Answers with how many ended entries were forgotten. */
+  async #remove(
+    ended: readonly Told[],
+    requests: readonly Told[] = [],
+    rows: readonly string[] = [],
+  ): Promise<number> {
+    if (ended.length + rows.length === 0) return 0
+    const gone = JSON.stringify({ ended, requests, rows })
+    return (await this.#namespace.run(this.#bucket, PRUNE_SCRIPT, [gone])) as number
+  }
+
+  async tidy(): Promise<void> {
+    let cursor = '0'
+    for (let step = 0; step < TIDY_STEPS; step += 1) {
+      const args = [cursor, String(TIDY_PAGE)]
+      cursor = String(await this.#namespace.run(this.#bucket, TIDY_SCRIPT, args))
+      if (cursor === '0') return
+    }
+  }
 }

@@ -189,14 +189,13 @@ export class RedisReader {
     const { bucket, newestFirst = false, from, to, wanted, leaseId = '', part = '' } = walk
     const command = newestFirst ? 'XREVRANGE' : 'XRANGE'
     const args = [command, from, to, String(PAGE), wanted, leaseId, part]
-    const reply = await this.#namespace.run(WALK_SCRIPT, args, { bucket, effect: 'reads' })
+    const reply = await this.#namespace.run(bucket, WALK_SCRIPT, args)
     const [next, ...values] = reply as readonly unknown[]
     return { next: next === '' ? null : `(${String(next)}`, values }
   }
 
   async look(bucket: number, args: readonly string[]): Promise<Looked> {
-    const all = [this.#namespace.clockText, ...args]
-    const reply = await this.#namespace.run(LOOK_SCRIPT, all, { bucket, effect: 'reads' })
+    const reply = await this.#namespace.run(bucket, LOOK_SCRIPT, args)
     const [nowUs, next, ...triples] = reply as readonly [number, string, ...unknown[]]
     return { nowUs, next, records: recordsOf(triples) }
   }

@@ -258,7 +258,8 @@ export function isLiveRecord(kept: VersionedEntry | null): kept is VersionedEntr
   return kept !== null && isLive(kept.entry)
 }
 
-function msOf(position: number): number {
+/** Its wall time. */
+export function msOf(position: number): number {
   return Math.floor(position / US_PER_MS)
 }
 
@@ -272,16 +273,14 @@ export function placedEventText(
 }
 
 interface GroupFacts {
-  readonly clock: number | undefined
   readonly settingsRevision: number
   readonly sender: string
   readonly channelOf: (session: string) => string
 }
 
 export function groupArgument(attempts: readonly Attempt[], facts: GroupFacts): string {
-  const { clock, settingsRevision: revision, sender, channelOf } = facts
+  const { settingsRevision: revision, sender, channelOf } = facts
   return JSON.stringify({
-    clock,
     revision,
     sender,
     ledgerChannel: channelOf(LEDGER_SESSION),

@@ -1,6 +1,6 @@
 /**
  * The scripts besides the one that commits: making a bucket, configuration, reading, retention. redis-layout.ts says what
- * is where. ARGV[1] is always the identity of the namespace. Each looks at a bounded number of things, so that no other
+ * is where. Each looks at a bounded number of things, so that no other
  * call waits long behind it.
  */
 import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
@@ -12,6 +12,7 @@ import {
   KNOW_STATE,
   LAYOUT_VERSION,
   scriptOf,
+  type Script,
 } from './redis-layout.ts'
 
 /** KEYS[1] is the key of the namespace's own facts. ARGV: layout, buckets, incarnation to begin with. Answers with those that hold. */
@@ -28,7 +29,7 @@ return redis.call('HMGET', KEYS[1], 'version', 'buckets', 'incarnation', 'conver
  * over, and so is one of the layout before; one of another layout or number of buckets is not. ARGV: its state if it has
  * none. Answers with the identity that holds.
  */
-export const MAKE_BUCKET_SCRIPT: string = scriptOf(
+export const MAKE_BUCKET_SCRIPT: Script = scriptOf(
   'writes',
   `
 local function canJoin(other)
@@ -39,7 +40,7 @@ end
 state = readState(live.state)
 if not state then
   call('SET', P .. 'e', 'layout ${LAYOUT_VERSION}')
-  call('HSET', P .. 'live', 'state', ARGV[2])
+  call('HSET', P .. 'live', 'state', ARGV[1])
 elseif canJoin(state.identity) then
   state.identity = identity
   call('HSET', P .. 'live', 'state', stateText())
@@ -50,36 +51,36 @@ return identity
 `,
 )
 
-/** ARGV: clock or '', field, and its value unless it is to be removed. */
-export const CONFIGURE_SCRIPT: string = scriptOf(
+/** ARGV: field, and its value unless it is to be removed. */
+export const CONFIGURE_SCRIPT: Script = scriptOf(
   'writes',
   `${KNOW_STATE}
-if ARGV[4] == nil then
-  call('HDEL', P .. 'settings', ARGV[3])
+if ARGV[2] == nil then
+  call('HDEL', P .. 'settings', ARGV[1])
 else
-  call('HSET', P .. 'settings', ARGV[3], ARGV[4])
+  call('HSET', P .. 'settings', ARGV[1], ARGV[2])
 end
-state.revision = math.max(state.revision + 1, clock(ARGV[2] ~= '' and ARGV[2]))
+state.revision = math.max(state.revision + 1, clock())
 call('HSET', P .. 'live', 'state', stateText())
 return 1
 `,
 )
 
 /** Puts the settings of one bucket into another. ARGV: revision, then fields and values. */
-export const COPY_SETTINGS_SCRIPT: string = scriptOf(
+export const COPY_SETTINGS_SCRIPT: Script = scriptOf(
   'writes',
   `${KNOW_STATE}
-if state.revision >= tonumber(ARGV[2]) then return 0 end
+if state.revision >= tonumber(ARGV[1]) then return 0 end
 call('DEL', P .. 'settings')
-for n = 3, #ARGV, 2 do call('HSET', P .. 'settings', ARGV[n], ARGV[n + 1]) end
-state.revision = tonumber(ARGV[2])
+for n = 2, #ARGV, 2 do call('HSET', P .. 'settings', ARGV[n], ARGV[n + 1]) end
+state.revision = tonumber(ARGV[1])
 call('HSET', P .. 'live', 'state', stateText())
 return 1
 `,
 )
 
 /**
- * Entries by what lists them. ARGV: clock or '', how to look, and what that needs. Answers with the clock, where to go
+ * Entries by what lists them. ARGV: how to look, and what that needs. Answers with the clock, where to go
  * on ('' at the end), then of each entry its id, the position of its end (0 for a live one) and its text, or that of the
  * event that ended it.
  *
@@ -91,38 +92,38 @@ return 1
  *     overlapping PLACE    the same; goes on after so many milliseconds if the clock is too far behind the last commit
  *     unrecorded FROM COUNT   those of which the ledger does not tell, by creation
  */
-export const LOOK_SCRIPT: string = scriptOf(
+export const LOOK_SCRIPT: Script = scriptOf(
   'reads',
   `${KNOW_STATE}${PLACES}
-local given = clock(ARGV[2] ~= '' and ARGV[2])
+local given = clock()
 local now = math.max(given, state.high)
 local answer = { now, '' }
-local how, ids = ARGV[3], {}
+local how, ids = ARGV[1], {}
 if how == 'ids' then
-  for n = 4, #ARGV do ids[n - 3] = ARGV[n] end
+  for n = 2, #ARGV do ids[n - 1] = ARGV[n] end
 elseif how == 'members' then
-  if call('SCARD', P .. ARGV[4]) > tonumber(ARGV[5]) then
+  if call('SCARD', P .. ARGV[2]) > tonumber(ARGV[3]) then
     answer[2] = 'more'
   else
-    ids = call('SMEMBERS', P .. ARGV[4])
+    ids = call('SMEMBERS', P .. ARGV[2])
   end
 elseif how == 'live' then
-  if call('ZCARD', P .. 'due') > tonumber(ARGV[4]) then
+  if call('ZCARD', P .. 'due') > tonumber(ARGV[2]) then
     answer[2] = 'more'
   else
     ids = call('ZRANGE', P .. 'due', 0, -1)
   end
 elseif how == 'due' then
-  ids = call('ZRANGEBYSCORE', P .. 'due', '-inf', now, 'LIMIT', 0, ARGV[4])
+  ids = call('ZRANGEBYSCORE', P .. 'due', '-inf', now, 'LIMIT', 0, ARGV[2])
 elseif how == 'claims' or how == 'overlapping' then
   if how == 'overlapping' and state.high - given > ${STORE_CLOCK_BEHIND_US_MAX} then
     answer[2] = int(math.ceil((state.high - given) / 1000))
   end
-  for id in string.gmatch(claimsAt(cjson.decode(ARGV[4])), CLAIM) do ids[#ids + 1] = id end
+  for id in string.gmatch(claimsAt(cjson.decode(ARGV[2])), CLAIM) do ids[#ids + 1] = id end
 else
-  local found = call('ZRANGEBYSCORE', P .. 'unrecorded', '(' .. ARGV[4], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[5])
+  local found = call('ZRANGEBYSCORE', P .. 'unrecorded', '(' .. ARGV[2], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[3])
   for n = 1, #found, 2 do ids[#ids + 1] = found[n] end
-  if #ids == tonumber(ARGV[5]) then answer[2] = found[#found] end
+  if #ids == tonumber(ARGV[3]) then answer[2] = found[#found] end
 end
 fetch('live', ids, live)
 return show(answer, ids)
@@ -138,16 +139,16 @@ return show(answer, ids)
  *     born      lease id, 0, text of the entry: of what is live and of whose beginning the ledger tells
  *     rows      row, position (negative if it cannot be seen any more), text: of all
  */
-export const WALK_SCRIPT: string = scriptOf(
+export const WALK_SCRIPT: Script = scriptOf(
   'reads',
   `${KNOW_STATE}
-local from, to, wanted, leaseId, part = ARGV[3], ARGV[4], ARGV[6], ARGV[7], ARGV[8]
+local from, to, wanted, leaseId, part = ARGV[2], ARGV[3], ARGV[5], ARGV[6], ARGV[7]
 if leaseId ~= '' then
   -- Nothing of a lease lies before the row of its first event, or behind that of its end.
   local first, ended = firstOf(leaseId), knownOf(leaseId).ended
   if not first then return { '' } end
   first = int(math.max(0, first + 1 - ${EVENTS_PER_ROW}))
-  if ARGV[2] == 'XRANGE' then
+  if ARGV[1] == 'XRANGE' then
     if tonumber(match(from, '%d+') or 0) < tonumber(first) then from = first end
     if ended then to = int(ended) .. '-0' end
   else
@@ -155,8 +156,8 @@ if leaseId ~= '' then
     if ended and from == '+' then from = int(ended) .. '-0' end
   end
 end
-local rows = call(ARGV[2], P .. 'ledger', from, to, 'COUNT', ARGV[5])
-local answer, ids, seen, found = { #rows == tonumber(ARGV[5]) and rows[#rows][1] or '' }, {}, {}, {}
+local rows = call(ARGV[1], P .. 'ledger', from, to, 'COUNT', ARGV[4])
+local answer, ids, seen, found = { #rows == tonumber(ARGV[4]) and rows[#rows][1] or '' }, {}, {}, {}
 local function note(row, distance, text)
   local id = match(text, '^%S+')
   if (leaseId ~= '' and id ~= leaseId) or (part ~= '' and not find(text, part, 1, true)) then return end
@@ -165,18 +166,14 @@ local function note(row, distance, text)
   seen[id] = true
 end
 for _, row in ipairs(rows) do
-  local events = row[2]
-  if ARGV[2] == 'XRANGE' then
-    for n = 1, #events, 2 do note(row[1], events[n], events[n + 1]) end
-  else
-    for n = #events - 1, 1, -2 do note(row[1], events[n], events[n + 1]) end
-  end
+  local first, last, step = 1, #row[2] - 1, 2
+  if ARGV[1] ~= 'XRANGE' then first, last, step = last, first, -2 end
+  for n = first, last, step do note(row[1], row[2][n], row[2][n + 1]) end
 end
 fetch('known', ids, known)
 fetch('live', ids, live)
-local function tell(a, b, c)
-  local n = #answer
-  answer[n + 1], answer[n + 2], answer[n + 3] = a, b, c
+local function tell(...)
+  for n = 1, 3 do answer[#answer + 1] = select(n, ...) end
 end
 for _, event in ipairs(found) do
   if wanted == 'rows' then
@@ -194,50 +191,34 @@ return answer
 `,
 )
 
-/** Writes what is still known of an id. */
-const WRITE_KNOWN = `
-local function writeKnown(id)
-  local text = knownText(knownOf(id))
-  if text then call('HSET', P .. 'known', id, text) else call('HDEL', P .. 'known', id) end
-end
-`
-
-/** Forgets ended entries. ARGV: for each its id and the position of its end. Answers with how many. */
-export const FORGET_SCRIPT: string = scriptOf(
+/**
+ * Removes what may go. ARGV: JSON of `ended` and `requests`, each with id and position, of which the ledger is to tell no more,
+ * and of `rows` of the ledger. Answers with how many ended entries were forgotten.
+ */
+export const PRUNE_SCRIPT: Script = scriptOf(
   'deletes',
-  `${KNOW_STATE}${WRITE_KNOWN}
-local entries = 0
-local last = tonumber(live.pruned or 0)
-for n = 2, #ARGV, 2 do
-  local record = knownOf(ARGV[n])
-  if record.ended == tonumber(ARGV[n + 1]) then
-    entries = entries + 1
-    last = math.max(last, record.ended)
+  `${KNOW_STATE}
+local gone, entries, changed = cjson.decode(ARGV[1]), 0, {}
+for _, at in ipairs(gone.ended) do
+  local record = knownOf(at.id)
+  if record.ended == at.position then
     record.first, record.ended = nil, nil
-    writeKnown(ARGV[n])
+    entries = entries + 1
+    changed[at.id] = knownText(record)
+    live.pruned = int(math.max(live.pruned or 0, at.position))
   end
 end
-call('HSET', P .. 'live', 'pruned', int(last))
-return entries
-`,
-)
-
-/** Removes rows of the ledger. ARGV: how many, the rows; then request ids of their events, each with its position. */
-export const DROP_ROWS_SCRIPT: string = scriptOf(
-  'deletes',
-  `${KNOW_STATE}${WRITE_KNOWN}
-local last = 2 + tonumber(ARGV[2])
-local rows = {}
-for n = 3, last do rows[#rows + 1] = ARGV[n] end
-send('XDEL', 'ledger', rows)
-for n = last + 1, #ARGV, 2 do
-  local record = knownOf(ARGV[n])
-  if record.prior == tonumber(ARGV[n + 1]) then
+for _, at in ipairs(gone.requests) do
+  local record = knownOf(at.id)
+  if record.prior == at.position then
     record.prior = nil
-    writeKnown(ARGV[n])
+    changed[at.id] = knownText(record)
   end
 end
-return #rows
+writeAll('hash', 'known', changed)
+send('XDEL', 'ledger', gone.rows)
+if entries > 0 then call('HSET', P .. 'live', 'pruned', live.pruned) end
+return entries
 `,
 )
 
@@ -249,10 +230,10 @@ end
 `
 
 /** Counts refusals. ARGV: how many rows there may be; then for each its key, how often, and the last of them as in a row. */
-export const COUNT_REFUSALS_SCRIPT: string = scriptOf(
+export const COUNT_REFUSALS_SCRIPT: Script = scriptOf(
   'writes',
   `${KNOW_STATE}${REMOVE_REFUSALS}
-for n = 3, #ARGV, 3 do
+for n = 2, #ARGV, 3 do
   local key, last = ARGV[n], ARGV[n + 2]
   local count, kept = match(call('HGET', P .. 'refusals', key) or '0 0', '^(%d+) (.*)$')
   local lastAt, keptAt = tonumber(match(last, '^%d+')), tonumber(match(kept, '^%d+'))
@@ -260,16 +241,16 @@ for n = 3, #ARGV, 3 do
   call('HSET', P .. 'refusals', key, int(count + ARGV[n + 1]) .. ' ' .. last)
   call('ZADD', P .. 'refused', int(lastAt), key)
 end
-removeRefusals(call('ZRANGE', P .. 'refused', 0, -1 - ARGV[2]))
+removeRefusals(call('ZRANGE', P .. 'refused', 0, -1 - ARGV[1]))
 return 1
 `,
 )
 
 /** Refusals by time. ARGV: command, from which to which time, how many to pass over, how many. Answers with keys and rows. */
-export const REFUSALS_SCRIPT: string = scriptOf(
+export const REFUSALS_SCRIPT: Script = scriptOf(
   'reads',
   `${KNOW_STATE}
-local keys = call(ARGV[2], P .. 'refused', ARGV[3], ARGV[4], 'LIMIT', ARGV[5], ARGV[6])
+local keys = call(ARGV[1], P .. 'refused', ARGV[2], ARGV[3], 'LIMIT', ARGV[4], ARGV[5])
 local rows, answer = {}, {}
 fetch('refusals', keys, rows)
 for n, key in ipairs(keys) do
@@ -283,24 +264,24 @@ return answer
  * Notes how far the bucket was pruned, and forgets refusals that were the last of their kind before a time. ARGV: a text, for how
  * long, the time. Also on a server that is out of memory.
  */
-export const NOTE_PRUNED_SCRIPT: string = scriptOf(
+export const NOTE_PRUNED_SCRIPT: Script = scriptOf(
   'deletes',
   `${KNOW_STATE}${REMOVE_REFUSALS}
-call('SET', P .. 'pruned', ARGV[2], 'PX', ARGV[3])
-removeRefusals(call('ZRANGEBYSCORE', P .. 'refused', '-inf', '(' .. ARGV[4]))
+call('SET', P .. 'pruned', ARGV[1], 'PX', ARGV[2])
+removeRefusals(call('ZRANGEBYSCORE', P .. 'refused', '-inf', '(' .. ARGV[3]))
 return 1
 `,
 )
 
 /**
  * Forgets realms where nothing is live and whose last fence and last wall time are more than a day behind the clock. Their
- * highest fence stays behind as the floor of all. ARGV: clock or '', cursor, how many. Answers with the next cursor.
+ * highest fence stays behind as the floor of all. ARGV: cursor, how many. Answers with the next cursor.
  */
-export const TIDY_SCRIPT: string = scriptOf(
+export const TIDY_SCRIPT: Script = scriptOf(
   'deletes',
   `${KNOW_STATE}
-local before = clock(ARGV[2] ~= '' and ARGV[2]) - ${DAY_MS * 1000}
-local scan = call('HSCAN', P .. 'live', ARGV[3], 'COUNT', ARGV[4])
+local before = clock() - ${DAY_MS * 1000}
+local scan = call('HSCAN', P .. 'live', ARGV[1], 'COUNT', ARGV[2])
 local gone = {}
 for n = 1, #scan[2], 2 do
   local wall, fence = match(scan[2][n + 1], '^(%d+) (%d+) 0 $')
@@ -318,13 +299,13 @@ return scan[1]
 )
 
 /**
- * Lets the clock go on from where it is now, although something was committed at a later time. ARGV: clock or ''. Answers
+ * Lets the clock go on from where it is now, although something was committed at a later time. Answers
  * with how many milliseconds later that was.
  */
-export const ACCEPT_CLOCK_SCRIPT: string = scriptOf(
+export const ACCEPT_CLOCK_SCRIPT: Script = scriptOf(
   'writes',
   `${KNOW_STATE}
-local now = clock(ARGV[2] ~= '' and ARGV[2])
+local now = clock()
 local behind = state.high - now
 if behind <= 0 then return 0 end
 state.high = now

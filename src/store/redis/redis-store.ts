@@ -89,41 +89,43 @@ export async function openRedisBackend(options: RedisStoreOptions): Promise<Back
 async function describe(calls: RedisCalls, url: string): Promise<StoreDescription> {
   const clock = 'the clock of the Redis server (TIME)'
   const policy = await evictionOf(calls)
-  const durability = await durabilityOf(calls)
+  const durability = (await told('durability', durabilityOf(calls))) ?? UNTOLD
   if (policy === null || policy === EVICTS_NOTHING) return { url, clock, durability }
   const evicts = `leases may be evicted (maxmemory-policy ${policy}, must be ${EVICTS_NOTHING})`
   return { url, clock, durability: `${durability}; ${evicts}` }
 }
 
-/** As far as the server tells; a user may be kept from asking. */
-async function durabilityOf(calls: RedisCalls): Promise<string> {
+const UNTOLD = 'unknown: the server does not tell'
+
+/** Null if the server does not tell; a user may be kept from asking. */
+async function told(what: string, answer: Promise<string | null>): Promise<string | null> {
   try {
-    const info = String(await calls.send(['INFO', 'persistence'], 'reads'))
-    if (!info.includes('aof_enabled:1')) {
-      return 'the last seconds or all may be lost with the server (no append-only file)'
-    }
-    const [, sync] = pairsOf(await calls.send(['CONFIG', 'GET', 'appendfsync'], 'reads'))
-    return sync === 'always'
-      ? 'every answer is on disk (append-only file, appendfsync always)'
-      : `the last second may be lost with the server (append-only file, appendfsync ${sync})`
+    return await answer
   } catch (error) {
-    report('store/redis/durability', error)
-    return 'unknown: the server does not tell'
+    report(`store/redis/${what}`, error)
+    return null
   }
+}
+
+async function durabilityOf(calls: RedisCalls): Promise<string> {
+  const info = String(await calls.send(['INFO', 'persistence'], 'reads'))
+  if (!info.includes('aof_enabled:1')) {
+    return 'the last seconds or all may be lost with the server (no append-only file)'
+  }
+  const [, sync] = pairsOf(await calls.send(['CONFIG', 'GET', 'appendfsync'], 'reads'))
+  return sync === 'always'
+    ? 'every answer is on disk (append-only file, appendfsync always)'
+    : `the last second may be lost with the server (append-only file, appendfsync ${sync})`
 }
 
 /** A server that removes keys when its memory is short forgets leases. */
 const EVICTS_NOTHING = 'noeviction'
 
-/** The server's `maxmemory-policy`; null if the server, or the user's rights, do not tell. */
-async function evictionOf(calls: RedisCalls): Promise<string | null> {
-  try {
-    const info = String(await calls.send(['INFO', 'memory'], 'reads'))
-    return /^maxmemory_policy:(\S+)/m.exec(info)?.[1] ?? null
-  } catch (error) {
-    report('store/redis/eviction', error)
-    return null
-  }
+/** The server's `maxmemory-policy`. */
+function evictionOf(calls: RedisCalls): Promise<string | null> {
+  const asked = calls.send(['INFO', 'memory'], 'reads')
+  const policy = asked.then((info) => /^maxmemory_policy:(\S+)/m.exec(String(info))?.[1] ?? null)
+  return told('eviction', policy)
 }
 
 interface RedisBackendOptions extends ReachedRedis {
@@ -171,27 +173,22 @@ class RedisBackend implements Backend {
    * when no bucket has answered, and then there is no clock either.
    */
   async attempt({ settingsRevision, attempts }: Group): Promise<GroupReply> {
-    const byBucket = new Map<number, Attempt[]>(attempts.length === 0 ? [[0, []]] : [])
-    for (const attempt of attempts) {
-      const bucket = this.#bucketOf(attempt)
-      const some = byBucket.get(bucket)
-      if (some === undefined) byBucket.set(bucket, [attempt])
-      else some.push(attempt)
-    }
-    const replies = new Map<Attempt, Reply>()
+    const replies = new Map<Attempt | undefined, Reply>()
     const answered: GroupReply[] = []
     const errors: unknown[] = []
-    const call = async ([bucket, some]: readonly [number, readonly Attempt[]]): Promise<void> => {
+    const call = async (bucket: number): Promise<void> => {
+      const some = attempts.filter((attempt) => this.#bucketOf(attempt) === bucket)
       try {
         const reply = await this.#attemptIn(bucket, settingsRevision, some)
         answered.push(reply)
-        some.forEach((attempt, index) => replies.set(attempt, replyTo(reply, index)))
+        reply.replies.forEach((one, index) => replies.set(some[index], one))
       } catch (error) {
         errors.push(error)
         for (const attempt of some) replies.set(attempt, { kind: 'failed', error })
       }
     }
-    await Promise.all([...byBucket].map(call))
+    const buckets = attempts.length === 0 ? [0] : attempts.map((attempt) => this.#bucketOf(attempt))
+    await Promise.all([...new Set(buckets)].map(call))
     if (answered.length === 0) throw mostDoubtful(errors)
     const latest = answered.reduce((a, b) => (b.settingsRevision > a.settingsRevision ? b : a))
     return {
@@ -206,13 +203,12 @@ class RedisBackend implements Backend {
     settingsRevision: number,
     attempts: readonly Attempt[],
   ): Promise<GroupReply> {
-    const { channelOf, nowUs: clock } = this.#namespace
-    const facts = { clock, settingsRevision, sender: this.#sender, channelOf }
+    const { channelOf } = this.#namespace
+    const facts = { settingsRevision, sender: this.#sender, channelOf }
     const args = [groupArgument(attempts, facts)]
     const hasWrites = attempts.some(({ writes }) => writes.length > 0)
     const script = hasWrites ? COMMIT_SCRIPT : VIEW_SCRIPT
-    const effect = hasWrites ? 'writes' : 'reads'
-    const answer = await this.#namespace.run(script, args, { bucket, effect })
+    const answer = await this.#namespace.run(bucket, script, args)
     return groupReplyOf(answer, attempts, this.description.url)
   }
 
@@ -244,8 +240,7 @@ class RedisBackend implements Backend {
   readonly configure: Backend['configure'] = async (change) => {
     const { value } = change
     const field = settingField(change)
-    const args = [this.#namespace.clockText, field, ...(value === null ? [] : [value])]
-    await this.#namespace.run(CONFIGURE_SCRIPT, args, { bucket: 0, effect: 'writes' })
+    await this.#namespace.run(0, CONFIGURE_SCRIPT, [field, ...(value === null ? [] : [value])])
     await this.copySettings()
   }
 
@@ -256,9 +251,7 @@ class RedisBackend implements Backend {
     const { revision } = await this.#namespace.stateOf(0)
     const args = [revision, ...(await this.#settingPairs())]
     await Promise.all(
-      others.map((bucket) => {
-        return this.#namespace.run(COPY_SETTINGS_SCRIPT, args, { bucket, effect: 'writes' })
-      }),
+      others.map((bucket) => this.#namespace.run(bucket, COPY_SETTINGS_SCRIPT, args)),
     )
   }
 
@@ -282,12 +275,6 @@ class RedisBackend implements Backend {
     this.#namespace.calls.close()
     this.#options.close()
   }
-}
-
-function replyTo({ replies }: GroupReply, index: number): Reply {
-  const reply = replies[index]
-  if (reply === undefined) throw new Error('the server left an attempt without an answer')
-  return reply
 }
 
 /** One error for all: if any bucket may have written something, no caller is told that nothing was written. */
@@ -378,7 +365,7 @@ async function countRefusals(
     const some = refusals.filter(({ event }) => namespace.bucketOf(event.resource) === bucket)
     if (some.length === 0) return
     const args = [most, ...some.flatMap(wordsOf)]
-    await namespace.run(COUNT_REFUSALS_SCRIPT, args, { bucket, effect: 'writes' })
+    await namespace.run(bucket, COUNT_REFUSALS_SCRIPT, args)
   }
   await Promise.all(buckets.map(countIn))
 }
@@ -404,7 +391,7 @@ async function findIn(
   const found: CountedRefusal[] = []
   for (let passed = 0; ; passed += REFUSALS_PAGE) {
     const args = [...range, passed, REFUSALS_PAGE].map(String)
-    const words = await namespace.run(REFUSALS_SCRIPT, args, { bucket, effect: 'reads' })
+    const words = await namespace.run(bucket, REFUSALS_SCRIPT, args)
     const page = refusalsOf(words as readonly string[])
     found.push(...page.filter(({ event }) => matchesEvent(event, query)))
     const last = found[limit - 1]
@@ -443,14 +430,15 @@ export async function openRedisCheckup(options: RedisStoreOptions): Promise<Chec
   const { namespace = 'default', buckets } = options
   const { calls, close } = await connectRedis(options)
   const how = { namespace, buckets, runtime: systemRuntime }
+  const [prefix, trial] = [`${KEY_PREFIX}:{${namespace}}`, `doctor-${systemRuntime.uuid()}`]
   return {
     acceptClock: async () => acceptClock(await RedisNamespace.open(calls, how)),
     looks: [
       { name: 'last commit', look: async () => tellBehind(await RedisNamespace.open(calls, how)) },
-      { name: 'writing', look: () => tryToWrite(calls, namespace) },
+      { name: 'writing', look: () => tryToWrite(calls, `${prefix}:${trial}`) },
       { name: 'eviction', look: () => tellEviction(calls) },
-      { name: 'wake-ups', look: () => tryToWake(calls, namespace) },
-      { name: 'pruning', look: () => tryToPrune(calls, namespace) },
+      { name: 'wake-ups', look: () => tryToWake(calls, `${prefix}:w:${trial}`) },
+      { name: 'pruning', look: () => tryToPrune(calls, `${prefix}:${trial}`) },
     ],
     close: async () => close(),
   }
@@ -458,9 +446,7 @@ export async function openRedisCheckup(options: RedisStoreOptions): Promise<Chec
 
 async function acceptClock(namespace: RedisNamespace): Promise<string> {
   const spans = await Promise.all(
-    namespace.buckets.map((bucket) => {
-      return namespace.run(ACCEPT_CLOCK_SCRIPT, [''], { bucket, effect: 'writes' })
-    }),
+    namespace.buckets.map((bucket) => namespace.run(bucket, ACCEPT_CLOCK_SCRIPT, [])),
   )
   const behindMs = Math.max(...spans.map(Number))
   if (behindMs === 0) return 'the clock is not behind the last commit: nothing was changed'
@@ -476,8 +462,7 @@ async function tellBehind(namespace: RedisNamespace): Promise<string> {
   )
 }
 
-async function tryToWrite(calls: RedisCalls, namespace: string): Promise<string> {
-  const key = `${KEY_PREFIX}:{${namespace}}:doctor-${systemRuntime.uuid()}`
+async function tryToWrite(calls: RedisCalls, key: string): Promise<string> {
   await calls.send(['SET', key, '1', 'PX', String(TRIAL_MS)], 'writes')
   await calls.send(['DEL', key], 'writes')
   return 'a key can be written and removed'
@@ -485,7 +470,7 @@ async function tryToWrite(calls: RedisCalls, namespace: string): Promise<string>
 
 async function tellEviction(calls: RedisCalls): Promise<string> {
   const policy = await evictionOf(calls)
-  if (policy === null) return 'unknown: the server does not tell'
+  if (policy === null) return UNTOLD
   if (policy === EVICTS_NOTHING) return `maxmemory-policy is ${policy}`
   throw new Error(
     `maxmemory-policy must be ${EVICTS_NOTHING}, got ${policy}: a server that evicts keys forgets leases`,
@@ -493,8 +478,7 @@ async function tellEviction(calls: RedisCalls): Promise<string> {
 }
 
 /** As a waiting session listens, and as the script of a commit sends. */
-function tryToWake(calls: RedisCalls, namespace: string): Promise<string> {
-  const channel = `${KEY_PREFIX}:{${namespace}}:w:doctor-${systemRuntime.uuid()}`
+function tryToWake(calls: RedisCalls, channel: string): Promise<string> {
   return tryWake({
     runtime: systemRuntime,
     listen: listeningTo(channel, (events) => new SubscribedConnection(calls.driver, events)),
@@ -511,8 +495,7 @@ const PRUNING: readonly (readonly [command: string, ...args: string[]])[] = [
   ['HSCAN', '0'],
 ]
 
-async function tryToPrune(calls: RedisCalls, namespace: string): Promise<string> {
-  const key = `${KEY_PREFIX}:{${namespace}}:doctor-${systemRuntime.uuid()}`
+async function tryToPrune(calls: RedisCalls, key: string): Promise<string> {
   for (const [command, ...args] of PRUNING) {
     await calls.send([command, key, ...args], 'writes').catch((error: unknown) => {
       throw new Error(`${command} is refused, so the store grows without bound`, { cause: error })
