@@ -8,20 +8,8 @@
  *     event   lease[36] mark[1] type[1] hasBody[1] atMs[13], fence[16] or -, request[36] or -, JSON from renewals on
  *     mark    lease[36] source[1] type[1], keepUntilMs
  */
-import type { Delegation } from '../../core/delegation.ts'
 import type { EventCommon, LeaseEvent, LeaseEventType } from '../../core/event.ts'
-import type {
-  Claim,
-  Entry,
-  EntryState,
-  Lease,
-  LeaseState,
-  Metadata,
-  Ticket,
-  TicketState,
-  Under,
-} from '../../core/lease.ts'
-import type { Resource } from '../../core/resource.ts'
+import type { Entry, EntryState } from '../../core/lease.ts'
 import type { Tick } from '../../core/time.ts'
 import { CLOCK_DOMAIN } from './redis-records.ts'
 
@@ -29,56 +17,85 @@ const HEAD_JSON_AT = 64
 const CREATED_WIDTH = 16
 
 /** What states and types are in one letter. */
-const STATE_CODES: Readonly<Record<EntryState, string>> = {
-  active: 'a',
-  expired: 'e',
-  failed: 'f',
-  pending: 'p',
-  released: 'r',
-  revoked: 'v',
+const STATES: Readonly<Record<string, EntryState>> = {
+  a: 'active',
+  e: 'expired',
+  f: 'failed',
+  p: 'pending',
+  r: 'released',
+  v: 'revoked',
 }
 
 /** What could be written in this layout: trespasses are younger. */
 type OldEventType = Exclude<LeaseEventType, 'lease.trespassed'>
 
-const TYPE_CODES: Readonly<Record<OldEventType, string>> = {
-  'lease.accounted': 'c',
-  'lease.adopted': 'a',
-  'lease.advanced': 'A',
-  'lease.denied': 'd',
-  'lease.downgraded': 'D',
-  'lease.expired': 'e',
-  'lease.failed': 'f',
-  'lease.issued': 'i',
-  'lease.offered': 'o',
-  'lease.queued': 'q',
-  'lease.released': 'r',
-  'lease.renewed': 'n',
-  'lease.revoked': 'v',
-  'lease.revoking': 'V',
-  'lease.transferred': 't',
-  'lease.unlocked': 'u',
-  'lease.updated': 'U',
-  'lease.upgraded': 'g',
-  'lease.upgrading': 'G',
-  'lease.waiting': 'w',
+/** By letter, with the fields that each has beside those that all have; of the first three the entry that they create. */
+const TYPES: Readonly<Record<string, readonly [OldEventType, ...string[]]>> = {
+  i: ['lease.issued'],
+  q: ['lease.queued'],
+  d: ['lease.denied'],
+  a: ['lease.adopted', 'deadline', 'expiresAtMs'],
+  A: ['lease.advanced', 'from', 'to'],
+  c: ['lease.accounted', 'change'],
+  D: ['lease.downgraded'],
+  e: ['lease.expired', 'terminatedAtMs', 'lockedUntil'],
+  f: ['lease.failed', 'failure', 'cycle'],
+  g: ['lease.upgraded'],
+  G: ['lease.upgrading', 'wished', 'under'],
+  n: ['lease.renewed', 'ttlMs', 'expiresAtMs', 'deadline'],
+  o: ['lease.offered', 'deadline'],
+  r: ['lease.released', 'releaseReason'],
+  t: ['lease.transferred', 'to'],
+  u: ['lease.unlocked'],
+  U: ['lease.updated', 'metadata'],
+  v: ['lease.revoked', 'by', 'terminatedAtMs', 'lockedUntil'],
+  V: ['lease.revoking', 'by', 'deadline', 'expiresAtMs'],
+  w: ['lease.waiting', 'deadline'],
 }
 
-const STATES = wordsOf(STATE_CODES)
-const TYPES = wordsOf(TYPE_CODES)
+const CLAIM_FIELDS = [
+  ...['kind', 'resource', 'mode', 'extent', 'holder', 'session', 'maxRenewals', 'maxHoldMs'],
+  ...['slots', 'lockDelayMs', 'breakable', 'reason', 'metadata', 'createdAtMs', 'recorded'],
+]
+const LEASE_FIELDS = [
+  ...[...CLAIM_FIELDS, 'grantedAtMs', 'holdUntilUs', 'lockedUntil', 'revoking', 'upgrading'],
+  ...['adopted', 'epoch', 'delegation', 'under'],
+]
+const TICKET_FIELDS = [
+  ...[...CLAIM_FIELDS, 'group', 'priority', 'orderUs', 'claimWindowMs', 'offered', 'failure'],
+  ...['cycle', 'delegation', 'under'],
+]
+/** Of a ticket only the first three. */
+const MOVING_FIELDS = [
+  ...['state', 'ttlMs', 'deadline', 'renewedAtMs', 'expiresAtMs', 'terminatedAtMs', 'renewals'],
+  'releaseReason',
+]
+const TICKET_MOVING = 3
+const TICKS: ReadonlySet<string> = new Set(['deadline', 'lockedUntil', 'offered'])
+/** Those that an entry has or has not, and never as null. */
+const OPTIONAL: ReadonlySet<string> = new Set(['delegation', 'under'])
 
-function wordsOf<Word extends string>(codes: Readonly<Record<Word, string>>): Map<unknown, Word> {
-  return new Map(Object.entries(codes).map(([word, code]) => [code, word as Word]))
+type Fields = readonly unknown[]
+type Named = Readonly<Record<string, unknown>>
+
+function named(names: readonly string[], fields: Fields): Named {
+  const all: Record<string, unknown> = {}
+  for (const [at, name] of names.entries()) {
+    const field = fields[at]
+    if (field === undefined || (field === null && OPTIONAL.has(name))) continue
+    all[name] = TICKS.has(name) && field !== null ? tickOf(field as TickText) : field
+  }
+  return all
 }
 
 function stateOf(code: unknown): EntryState {
-  const state = STATES.get(code)
+  const state = STATES[String(code)]
   if (state === undefined) throw new Error(`there is no state ${String(code)}`)
   return state
 }
 
-function typeOf(code: unknown): OldEventType {
-  const type = TYPES.get(code)
+function typeOf(code: unknown): readonly [OldEventType, ...string[]] {
+  const type = TYPES[String(code)]
   if (type === undefined) throw new Error(`there is no event ${String(code)}`)
   return type
 }
@@ -91,35 +108,26 @@ function tickOf(text: TickText): Tick {
   return { domain: text[0], us: text[1] }
 }
 
-function maybeTickOf(text: TickText | null): Tick | null {
-  return text === null ? null : tickOf(text)
-}
-
-/** What `movingText` wrote, together with what it left out, in the order of `wholeText`. */
+/** What changes in an entry, in the order of `MOVING_FIELDS`. */
 function movingOf(head: string): Fields {
   const fields = JSON.parse(head.slice(HEAD_JSON_AT, -CREATED_WIDTH)) as Fields
-  const liveUs = Number(head.slice(38, 54))
   const state = stateOf(fields[0])
-  if (fields.length <= TICKET_FIELDS_MAX) return [state, fields[1], fields[2] ?? liveUs]
-  const [, ttlMs, renewedAtMs, expiresAtMs, terminatedAtMs, reason, tick = liveUs] = fields
+  if (fields.length <= TICKET_MOVING) return [state, fields[1], fields[2] ?? liveUsOf(head)]
+  const [, ttlMs, renewedAtMs, expiresAtMs, terminatedAtMs, reason, tick = liveUsOf(head)] = fields
   const renewals = Number(head.slice(54, 64))
   return [state, ttlMs, tick, renewedAtMs, expiresAtMs, terminatedAtMs, renewals, reason]
 }
 
-const TICKET_FIELDS_MAX = 3
-
-function wholeOf(fields: Fields): Fields {
+/** The same of an entry that an event creates. */
+function firstMovingOf(fields: Fields): Fields {
   const [first, tick, expiresAtMs] = fields
   if (typeof first !== 'number') return fields
   return ['active', first, tick, null, expiresAtMs, null, 0, null]
 }
 
-type Fields = readonly unknown[]
-
 interface EntryParts {
   readonly id: string
   readonly fence: number
-  /** What `wholeText` and `bodyText` say. */
   readonly moving: Fields
   readonly body: Fields
 }
@@ -137,70 +145,14 @@ function bodyOf(kept: Fields): Fields {
 
 function entryOf({ id, fence, moving, body: kept }: EntryParts): Entry {
   const body = bodyOf(kept)
-  const claim: Claim = {
-    id,
-    resource: body[1] as Resource,
-    mode: body[2] as Claim['mode'],
-    extent: body[3] as Claim['extent'],
-    holder: body[4] as string,
-    session: body[5] as string,
-    ttlMs: moving[1] as number,
-    maxRenewals: body[6] as number,
-    maxHoldMs: body[7] as number | null,
-    slots: body[8] as number | null,
-    lockDelayMs: body[9] as number,
-    breakable: body[10] as boolean,
-    reason: body[11] as string | null,
-    metadata: body[12] as Metadata | null,
-    createdAtMs: body[13] as number,
-    recorded: body[14] as boolean,
+  if (body[0] !== 't') {
+    const lease = { ...named(LEASE_FIELDS, body), ...named(MOVING_FIELDS, moving) }
+    return { ...lease, id, kind: 'lease', fence } as unknown as Entry
   }
-  // Not several spreads in one literal: those cost about 2 us, and every entry that is read comes by here.
-  const entry: Entry =
-    body[0] === 't'
-      ? Object.assign(claim, ticketFields(moving, body, fence))
-      : Object.assign(claim, leaseFields(moving, body, fence))
-  const delegation = body[22] as Delegation | null | undefined
-  if (delegation !== undefined && delegation !== null) Object.assign(entry, { delegation })
-  const under = body[23] as Under | undefined
-  return under === undefined ? entry : Object.assign(entry, { under })
-}
-
-function leaseFields(moving: Fields, body: Fields, fence: number): Omit<Lease, keyof Claim> {
-  return {
-    kind: 'lease',
-    state: moving[0] as LeaseState,
-    fence,
-    grantedAtMs: body[15] as number,
-    renewedAtMs: moving[3] as number | null,
-    expiresAtMs: moving[4] as number,
-    terminatedAtMs: moving[5] as number | null,
-    deadline: tickOf(moving[2] as TickText),
-    holdUntilUs: body[16] as number | null,
-    renewals: moving[6] as number,
-    releaseReason: moving[7] as Lease['releaseReason'],
-    lockedUntil: maybeTickOf(body[17] as TickText | null),
-    revoking: body[18] as Lease['revoking'],
-    upgrading: body[19] as boolean,
-    adopted: body[20] as boolean,
-    epoch: body[21] as number,
-  }
-}
-
-function ticketFields(moving: Fields, body: Fields, fence: number): Omit<Ticket, keyof Claim> {
-  const offered = maybeTickOf(body[19] as TickText | null)
-  return {
-    kind: 'ticket',
-    state: moving[0] as TicketState,
-    group: body[15] as string | null,
-    priority: body[16] as number,
-    orderUs: body[17] as number,
-    deadline: tickOf(moving[2] as TickText),
-    claimWindowMs: body[18] as number,
-    offer: offered === null ? null : { fence, deadline: offered },
-    failure: body[20] as Ticket['failure'],
-    cycle: body[21] as Ticket['cycle'],
-  }
+  const { offered, ...claim } = named(TICKET_FIELDS, body)
+  const offer = offered === null ? null : { fence, deadline: offered }
+  const moved = named(MOVING_FIELDS.slice(0, TICKET_MOVING), moving)
+  return { ...claim, ...moved, id, kind: 'ticket', offer } as unknown as Entry
 }
 
 /** An entry of layout 4. */
@@ -265,7 +217,7 @@ export function oldMarkOf(text: string): {
   if (text[36] !== 'm') return null
   return {
     leaseId: text.slice(0, 36),
-    type: typeOf(text[37]),
+    type: typeOf(text[37])[0],
     keepUntilMs: Number(text.slice(38)),
   }
 }
@@ -278,115 +230,37 @@ export function oldEventOf(text: string, body: string): LeaseEvent {
   if (parts === null) throw new Error('an entry of the ledger is not one of Tenure')
   const [head, leaseId = '', code, isBorn, atMs, fenceText, requestId = '-'] = parts
   const fields = JSON.parse(text.slice(head.length - 1)) as Fields
-  const numbers = {
-    leaseId,
-    atMs: Number(atMs),
-    renewals: fields[0] as number,
+  const fence = fenceText === '-' ? 0 : Number(fenceText)
+  const [type, ...names] = typeOf(code)
+  const common = {
+    ...{ type, leaseId, atMs: Number(atMs), renewals: fields[0] as number },
     requestId: requestId === '-' ? null : requestId,
     before: fields[1] === null ? null : stateOf(fields[1]),
     after: stateOf(fields[2]),
   }
-  const fence = fenceText === '-' ? 0 : Number(fenceText)
-  const type = typeOf(code)
+  const entryWith = (kept: unknown, moving: unknown): Entry => {
+    const moved = firstMovingOf(moving as Fields)
+    return entryOf({ id: leaseId, fence, moving: moved, body: kept as Fields })
+  }
   if (isBorn === 'b') {
-    const facts = { fence, fields, body: JSON.parse(body) as Fields }
-    return bornEvent(numbers, type as BornType, facts)
+    const entry = entryWith(JSON.parse(body), fields[3])
+    const { resource, holder, session, reason } = entry
+    return withEntry({ ...common, resource, holder, session, reason }, entry)
   }
-  const common: EventCommon = {
-    ...numbers,
-    resource: fields[3] as Resource,
-    holder: fields[4] as string,
-    session: fields[5] as string,
-    reason: fields[6] as string | null,
-  }
-  return eventFrom(common, type, { fence, rest: fields.slice(7) })
+  const [resource, holder, session, reason, ...own] = fields.slice(3)
+  const event = { ...common, resource, holder, session, reason } as TypedCommon
+  if (isCreation(type)) return withEntry(event, entryWith(own[0], own[1]))
+  const hasFence = type === 'lease.upgraded' || type === 'lease.offered'
+  return { ...event, ...(hasFence ? { fence } : {}), ...named(names, own) } as unknown as LeaseEvent
 }
 
-type EventNumbers = Omit<EventCommon, 'resource' | 'holder' | 'session' | 'reason'>
-type BornType = 'lease.issued' | 'lease.queued' | 'lease.denied'
+type TypedCommon = EventCommon & { readonly type: OldEventType }
 
-interface BornFacts {
-  readonly fence: number
-  readonly fields: Fields
-  readonly body: Fields
+function isCreation(type: OldEventType): boolean {
+  return type === 'lease.issued' || type === 'lease.queued' || type === 'lease.denied'
 }
 
-function bornEvent(
-  numbers: EventNumbers,
-  type: BornType,
-  { fence, fields, body }: BornFacts,
-): LeaseEvent {
-  const moving = wholeOf(fields[3] as Fields)
-  const entry = entryOf({ id: numbers.leaseId, fence, moving, body })
-  const { resource, holder, session, reason } = entry
-  const common: EventCommon = { ...numbers, resource, holder, session, reason }
-  return withEntry(common, type, entry)
-}
-
-function withEntry(common: EventCommon, type: BornType, entry: Entry): LeaseEvent {
-  if (type === 'lease.issued') return { type, ...common, lease: entry as Lease }
-  return { type, ...common, ticket: entry as Ticket }
-}
-
-interface EventRest {
-  readonly fence: number
-  readonly rest: Fields
-}
-
-function eventFrom(
-  common: EventCommon,
-  type: OldEventType,
-  { fence, rest }: EventRest,
-): LeaseEvent {
-  if (type === 'lease.issued' || type === 'lease.queued' || type === 'lease.denied') {
-    const [body, moving] = rest as readonly [Fields, Fields]
-    const entry = entryOf({ id: common.leaseId, fence, moving: wholeOf(moving), body })
-    return withEntry(common, type, entry)
-  }
-  if (type === 'lease.upgraded') return { type, ...common, fence }
-  if (type === 'lease.offered') {
-    return { type, ...common, fence, deadline: tickOf(rest[0] as TickText) }
-  }
-  return plainEvent(common, type, rest)
-}
-
-type PlainType = Exclude<OldEventType, BornType | 'lease.upgraded' | 'lease.offered'>
-
-function plainEvent(common: EventCommon, type: PlainType, rest: Fields): LeaseEvent {
-  const tickAt = (at: number): Tick => tickOf(rest[at] as TickText)
-  const lockedAt = (at: number): Tick | null => maybeTickOf(rest[at] as TickText | null)
-  const [first, second] = rest as readonly [never, never]
-  switch (type) {
-    case 'lease.renewed':
-      return { type, ...common, ttlMs: first, expiresAtMs: second, deadline: tickAt(2) }
-    case 'lease.released':
-      return { type, ...common, releaseReason: first }
-    case 'lease.expired':
-      return { type, ...common, terminatedAtMs: first, lockedUntil: lockedAt(1) }
-    case 'lease.revoked':
-      return { type, ...common, by: first, terminatedAtMs: second, lockedUntil: lockedAt(2) }
-    case 'lease.revoking':
-      return { type, ...common, by: first, deadline: tickAt(1), expiresAtMs: rest[2] as number }
-    case 'lease.advanced':
-      return { type, ...common, from: first, to: second }
-    case 'lease.upgrading':
-      return second === undefined
-        ? { type, ...common, wished: first }
-        : { type, ...common, wished: first, under: second }
-    case 'lease.transferred':
-      return { type, ...common, to: first }
-    case 'lease.adopted':
-      return { type, ...common, deadline: tickAt(0), expiresAtMs: second }
-    case 'lease.waiting':
-      return { type, ...common, deadline: tickAt(0) }
-    case 'lease.failed':
-      return { type, ...common, failure: first, cycle: second }
-    case 'lease.accounted':
-      return { type, ...common, change: first }
-    case 'lease.updated':
-      return { type, ...common, metadata: first }
-    case 'lease.downgraded':
-    case 'lease.unlocked':
-      return { type, ...common }
-  }
+function withEntry(event: TypedCommon, entry: Entry): LeaseEvent {
+  const created = event.type === 'lease.issued' ? { lease: entry } : { ticket: entry }
+  return { ...event, ...created } as unknown as LeaseEvent
 }
