@@ -107,6 +107,7 @@ export class Acquisitions implements HandleClient {
   readonly scheduler: RenewalScheduler
   readonly renewalFault: RepeatedFault
   readonly waitContext: WaitContext
+  readonly orphans: Orphans<LeaseHandle> = new Orphans((handle) => this.#onOrphan(handle))
   readonly #holder: string
   readonly #orphanPolicy: AcquisitionOptions['orphans']
   readonly #asker: Pick<AcquireRequest, 'holder' | 'session' | 'claimWindowMs' | 'sequential'>
@@ -116,7 +117,6 @@ export class Acquisitions implements HandleClient {
   readonly #fences = new FenceMemory()
   readonly #background = new BackgroundWork()
   readonly #tombstones = new Tombstones()
-  readonly #orphans = new Orphans<LeaseHandle>((handle) => this.#onOrphan(handle))
   readonly #standstill: Standstill
   readonly #nestings = new TransientMap<LeaseId, Nesting>()
   #closed = false
@@ -279,9 +279,10 @@ export class Acquisitions implements HandleClient {
     const isInside = enclosingLeases(this) !== null
     const realms = asked.resources.map(realmOf)
     const before = realms.map((realm) => ({ realm, seen: this.#fences.highest(realm) }))
-    const wait = this.#beginWait(asked)
+    this.#requireNew(asked)
     this.#background.begin()
     this.#tombstones.begin(realms)
+    const wait = this.#beginWait(asked)
     try {
       const outcome = await wait.run(asked.signal)
       this.#endWait(wait, asked)
@@ -359,15 +360,16 @@ export class Acquisitions implements HandleClient {
     this.waitContext.scheduler.close()
   }
 
+  #requireNew({ leaseIds }: Asked): void {
+    const leaseId = leaseIds.find((id) => this.#router.waits.has(id))
+    if (leaseId === undefined) return
+    const message = `lease id ${leaseId} is already being asked for`
+    throw new LeaseError('LEASE_EXISTS', message, { details: { leaseId } })
+  }
+
   #beginWait({ request, leaseIds }: Asked): Wait {
-    const { waits } = this.#router
-    const leaseId = leaseIds.find((id) => waits.has(id))
-    if (leaseId !== undefined) {
-      const message = `lease id ${leaseId} is already being asked for`
-      throw new LeaseError('LEASE_EXISTS', message, { details: { leaseId } })
-    }
     const wait = new Wait(this.waitContext, request)
-    for (const id of leaseIds) waits.set(id, wait)
+    for (const id of leaseIds) this.#router.waits.set(id, wait)
     return wait
   }
 
@@ -471,10 +473,6 @@ export class Acquisitions implements HandleClient {
     )
   }
 
-  onSelfRenewal(handle: LeaseHandle): void {
-    this.#orphans.watch(handle)
-  }
-
   onReleasing(handle: LeaseHandle): void {
     this.#families.endBelow(handle)
   }
@@ -486,7 +484,7 @@ export class Acquisitions implements HandleClient {
     if (handles.get(handle.id) === handle) handles.delete(handle.id)
     this.#nestings.delete(handle.id)
     if (handle.isEndedByHolder) this.#tombstones.note(handle.id, realmOf(handle.resource))
-    this.#orphans.forget(handle)
+    this.orphans.forget(handle)
   }
 }
 

@@ -632,8 +632,9 @@ function corrected(lease: LeaseInfo, { info, mode, fence }: Holding): LeaseInfo 
  * millisecond.
  */
 function renewedTerm(lease: LeaseInfo, from: Moment): Term {
-  const { ttlMs, maxHoldMs, remainingMs } = lease
-  const isWhole = maxHoldMs === null && delegationOf(lease).line.length === 0
+  const { ttlMs, maxHoldMs, remainingMs, delegation } = lease
+  const isRoot = delegation === undefined || delegation.line.length === 0
+  const isWhole = maxHoldMs === null && isRoot
   return { from, spanMs: isWhole ? ttlMs : Math.min(ttlMs, remainingMs - 1) }
 }
 

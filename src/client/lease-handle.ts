@@ -50,7 +50,7 @@ import {
 } from './holding.ts'
 import { isGone, LossRace, releasedError } from './lease-loss.ts'
 import { LeaseMode, type UpgradeContext } from './lease-mode.ts'
-import { Interest, LeaseReference } from './lease-reference.ts'
+import { Interest, LeaseReference, type Orphans } from './lease-reference.ts'
 import { LeaseRequests, noteAfter, releaseGoesOn, type JointRelease } from './lease-requests.ts'
 import { Listeners } from './listeners.ts'
 import {
@@ -71,6 +71,8 @@ export interface HandleClient extends UpgradeContext {
   readonly scheduler: RenewalScheduler
   /** Of automatic renewals, which have no caller: one for all leases. */
   readonly renewalFault: RepeatedFault
+  /** Watches a lease that is kept beyond its first term by its automatic renewal. */
+  readonly orphans: Orphans<LeaseHandle>
   /** Whether leases renew themselves for no longer than the store's `max_hold_seconds`. */
   readonly limitsHold: boolean
   /** As the store says now; `Infinity`: no limit. */
@@ -97,8 +99,6 @@ export interface HandleClient extends UpgradeContext {
   onFence(lease: LeaseInfo): void
   /** The holder has begun to release the lease: what was derived from it ends with it. */
   onReleasing(handle: LeaseHandle): void
-  /** The lease is kept beyond its first term by its automatic renewal. */
-  onSelfRenewal(handle: LeaseHandle): void
   /** The handle holds nothing any more. */
   onEnd(handle: LeaseHandle): void
 }
@@ -261,7 +261,7 @@ export class LeaseHandle {
   }
 
   #renewAsPlanned(renewal: SentRenewal): void {
-    this.#client.onSelfRenewal(this)
+    this.#client.orphans.watch(this)
     const answered = this.#heard(this.#requests.renew(renewal), renewal.firstSent)
     this.#keepRenewing(answered, this.#client.renewalFault)
   }
