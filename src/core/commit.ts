@@ -85,11 +85,11 @@ export interface EventsAndChanges {
  * live and keeps it with the last event that tells of it.
  */
 export function recordedEvents({ events, changes }: EventsAndChanges): readonly RecordedEvent[] {
-  const ended = new Map<LeaseId, Entry>()
+  let ended: Map<LeaseId, Entry> | null = null
   for (const { id, after } of changes) {
-    if (after !== null && !isLive(after)) ended.set(id, after)
+    if (after !== null && !isLive(after)) (ended ??= new Map()).set(id, after)
   }
-  if (ended.size === 0) return events.map((event) => ({ event, ended: null }))
+  if (ended === null) return events.map((event) => ({ event, ended: null }))
   const last = new Map(events.map((event) => [event.leaseId, event]))
   return events.map((event) => {
     const { leaseId } = event

@@ -232,6 +232,7 @@ export function retentionMs(retentionDays: SettingValues['history_retention_days
 
 /** The settings for one resource, or the global ones: the narrowest row that applies wins. */
 export function resolveSettings(rows: readonly SettingRow[], resource: Resource | null): Settings {
+  if (rows.length === 0) return DEFAULT_SETTINGS
   const applicable = rows.filter((row) => applies(row, resource))
   const weakestFirst = applicable.toSorted((a, b) => STRENGTH[a.scope] - STRENGTH[b.scope])
   const values: Record<string, SettingValue> = {}
