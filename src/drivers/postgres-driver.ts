@@ -315,16 +315,18 @@ export class PostgresCaller {
 
   /**
    * Several statements in one transaction. Whatever fails, the connection is not used again, and the server takes back
-   * what was done; only the answer to the commit itself leaves open what happened.
+   * what was done; only the answer to the commit itself leaves open what happened. With `planning`, settings of the planner
+   * for reading, nothing can be open.
    */
   transaction<Result>(
     work: (send: (statement: Statement) => Promise<readonly PostgresRow[]>) => Promise<Result>,
+    planning?: string,
   ): Promise<Result> {
     let isCommitting = false
     const run = async (client: PostgresClient): Promise<Result> => {
-      await this.ask(client, BEGIN)
+      await this.ask(client, planning === undefined ? BEGIN : `BEGIN READ ONLY; ${planning}`)
       const result = await work(({ text, values }) => this.#rows(client, { text, values }))
-      isCommitting = true
+      isCommitting = planning === undefined
       await this.ask(client, 'COMMIT')
       return result
     }

@@ -14,7 +14,6 @@ import {
   connectPostgres,
   type LoneClient,
   type PostgresCaller,
-  type PostgresConnection,
   type PostgresConnectOptions,
   type PostgresPool,
   type PostgresRow,
@@ -109,6 +108,13 @@ interface PostgresBackendOptions {
 const SETTINGS = `SELECT json_build_object('key', key, 'value', value, 'scope', scope,
     'resourceId', nullif(resource_id, ''))
   FROM tenure.config WHERE namespace = $1::integer ORDER BY number`
+
+/**
+ * Left to itself the planner starts workers, which takes longer than to read all that is needed, or reads the whole table
+ * because it takes the summaries of its pages for useless.
+ */
+const FEW_AMONG_MANY =
+  'SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL enable_seqscan = off'
 
 /** A transient error means that two calls met; met so often, something else is the matter. */
 const TRIES_MAX = 10
@@ -345,20 +351,9 @@ export class PostgresBackend implements Backend {
     return this.#retrying(() => this.#options.caller.call(statement))
   }
 
-  /**
-   * A few among many. Left to itself the planner starts workers, which takes longer than to read all that is needed, or
-   * reads the whole table because it takes the summaries of its pages for useless.
-   */
-  #seek({ text, values }: Statement): Promise<readonly PostgresRow[]> {
-    const work = async (connection: PostgresConnection): Promise<readonly PostgresRow[]> => {
-      await connection.run(
-        'BEGIN; SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL enable_seqscan = off',
-      )
-      const rows = await connection.run(text, values)
-      await connection.run('COMMIT')
-      return rows
-    }
-    return this.#retrying(() => this.#options.caller.during(work))
+  #seek(statement: Statement): Promise<readonly PostgresRow[]> {
+    const { caller } = this.#options
+    return this.#retrying(() => caller.transaction((send) => send(statement), FEW_AMONG_MANY))
   }
 
   async #retrying<Result>(call: (isAgain: boolean) => Promise<Result>): Promise<Result> {
@@ -475,13 +470,9 @@ export async function openPostgresCheckup(options: PostgresStoreOptions): Promis
 }
 
 async function tryToWrite(caller: PostgresCaller, namespace: string): Promise<string> {
-  const missing = await caller.during(async (connection) => {
-    await connection.run('BEGIN')
-    const text = 'UPDATE tenure.namespaces SET watched_until_us = watched_until_us WHERE name = $1'
-    await connection.run(text, [namespace])
-    await connection.run('ROLLBACK')
-    return connection.run(LACKING)
-  })
+  const text = 'UPDATE tenure.namespaces SET watched_until_us = watched_until_us WHERE name = $1'
+  await tryOut(caller, text, namespace)
+  const missing = await caller.call({ text: LACKING, values: [], writes: false })
   if (missing.length > 0) throw new Error(`the role lacks ${missing.flat().join(', ')}`)
   return 'a transaction can be begun and written to, and the role may write every table'
 }
@@ -527,11 +518,15 @@ function tryToWake(caller: PostgresCaller): Promise<string> {
 
 /** Nothing ended before 1970. */
 async function tryToPrune(caller: PostgresCaller, namespace: string): Promise<string> {
-  await caller.during(async (connection) => {
+  const text = `SELECT tenure.prune_v9(number, 0, 0, 1, '') FROM tenure.namespaces WHERE name = $1`
+  await tryOut(caller, text, namespace)
+  return 'what has ended can be pruned'
+}
+
+function tryOut(caller: PostgresCaller, text: string, namespace: string): Promise<unknown> {
+  return caller.during(async (connection) => {
     await connection.run('BEGIN')
-    const text = `SELECT tenure.prune_v9(number, 0, 0, 1, '') FROM tenure.namespaces WHERE name = $1`
     await connection.run(text, [namespace])
     await connection.run('ROLLBACK')
   })
-  return 'what has ended can be pruned'
 }
