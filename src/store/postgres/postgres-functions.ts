@@ -115,16 +115,17 @@ function versionOf(id: string): string {
           0)`
 }
 
-/** Whether a request has had an effect: it is in the ledger, by its own id or by that of its lease, or there is a mark. */
-const HAS_PRIOR = `coalesce(
-          (SELECT true FROM tenure.ledger AS e
-            WHERE e.request_id = p.request AND e.request_id <> '${OWN_ID}'
-              AND e.namespace + 0 = p_namespace LIMIT 1),
-          (SELECT true FROM tenure.ledger AS e WHERE e.lease_id = p.request
-            AND e.request_id = '${OWN_ID}' AND e.namespace + 0 = p_namespace LIMIT 1),
-          (SELECT true FROM tenure.requests AS m
-            WHERE m.id = p.request AND m.namespace = p_namespace),
-          false)`
+/** What a request has done: it is in the ledger, by its own id or by that of its lease, or there is a mark. */
+function priorOf(request: string): string {
+  return `(SELECT e.lease_id, e.type FROM tenure.ledger AS e WHERE e.request_id = ${request}
+            AND e.request_id <> '${OWN_ID}' AND e.namespace + 0 = p_namespace
+          UNION ALL
+          SELECT e.lease_id, e.type FROM tenure.ledger AS e WHERE e.lease_id = ${request}
+            AND e.request_id = '${OWN_ID}' AND e.namespace + 0 = p_namespace
+          UNION ALL
+          SELECT m.lease_id, m.type FROM tenure.requests AS m
+            WHERE m.id = ${request} AND m.namespace = p_namespace) AS f LIMIT 1`
+}
 
 const CLAIMS = `string_agg(l.id::text || ':' || l.claim, ',' ORDER BY l.id)`
 const LIVE_HERE = `tenure.live_leases AS l
@@ -165,7 +166,7 @@ const COMPARE = `
           OR coalesce(r.last_wall_ms > p.wall_ms, false)
           OR p.own <> ${versionOf('p.id')}
           OR coalesce(${CLAIMS_DIFFER}, false)
-          OR p.request IS NOT NULL AND p.has_prior <> ${HAS_PRIOR}
+          OR p.request IS NOT NULL AND p.has_prior = ((SELECT true FROM ${priorOf('p.request')}) IS NULL)
           OR p.epoch <> coalesce(CASE WHEN p.realm = p.resource THEN r.epoch
             ELSE (SELECT o.epoch FROM tenure.realms AS o
               WHERE o.realm = p.resource AND o.namespace = p_namespace) END, 0)
@@ -392,15 +393,7 @@ DECLARE
   at tenure.realms;
   tickets bigint;
 BEGIN
-  SELECT f.lease_id, f.type INTO marked FROM (
-    SELECT e.lease_id, e.type FROM tenure.ledger AS e
-      WHERE e.request_id = request AND e.request_id <> '${OWN_ID}' AND e.namespace + 0 = p_namespace
-    UNION ALL
-    SELECT e.lease_id, e.type FROM tenure.ledger AS e
-      WHERE e.lease_id = request AND e.request_id = '${OWN_ID}' AND e.namespace + 0 = p_namespace
-    UNION ALL
-    SELECT m.lease_id, m.type FROM tenure.requests AS m
-      WHERE m.id = request AND m.namespace = p_namespace) AS f LIMIT 1;
+  SELECT f.lease_id, f.type INTO marked FROM ${priorOf('request')};
   IF place->>'depends_on' = 'tree' THEN
     SELECT array_agg(l.id), array_agg(l.version), max(l.renewed_at) INTO present, versions, newest
       FROM tenure.overlapping_v9(p_namespace, wanted, stem, above) AS l;
