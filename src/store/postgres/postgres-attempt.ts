@@ -11,7 +11,6 @@ import type { Statement } from '../../drivers/postgres-driver.ts'
 import type {
   Attempt,
   EntryWrite,
-  VersionedEntry,
   Place,
   PlaceView,
   Reply,
@@ -24,7 +23,6 @@ import {
   eventRow,
   keptOf,
   liveRow,
-  typeOf,
   wordOf,
   type EventRow,
   type LiveRow,
@@ -305,19 +303,11 @@ export function arrayText(values: readonly string[]): string {
   return `{${quoted.join(',')}}`
 }
 
-interface ViewJson {
+interface ViewJson extends Omit<PlaceView, 'entries'> {
   readonly live: readonly LiveRow[]
   readonly ended: readonly EventRow[]
   /** Of what the place has told the versions of. */
   readonly gone: readonly string[] | null
-  /** What came before the claim that the place went behind was not read. */
-  readonly is_partial?: boolean
-  readonly last_fence: number | null
-  readonly last_wall_ms: number
-  readonly tickets: number
-  readonly prior_id: string | null
-  readonly prior_type: string | null
-  readonly epoch: number
 }
 
 /** `answers` and `told` are columns of the server's answer. */
@@ -338,24 +328,8 @@ export function repliesOf(
   })
 }
 
-function viewFrom(view: ViewJson, place: Place | undefined): PlaceView {
-  const { prior_id: leaseId, prior_type: word, is_partial: isPartial } = view
-  return {
-    entries: entriesFrom(view, place),
-    lastFence: view.last_fence ?? 0,
-    lastWallMs: view.last_wall_ms,
-    ticketCount: view.tickets,
-    prior: leaseId === null || word === null ? null : { leaseId, type: typeOf(word) },
-    epoch: view.epoch,
-    ...(isPartial === true ? { isPartial } : {}),
-  }
-}
-
 /** What came before the claim that a place went behind was not read, so that all of it is as the place has it. */
-function entriesFrom(
-  { live, ended, gone, is_partial: isPartial }: ViewJson,
-  place: Place | undefined,
-): readonly VersionedEntry[] {
+function viewFrom({ live, ended, gone, ...view }: ViewJson, place: Place | undefined): PlaceView {
   const told = [...live.map(keptOf), ...ended.map(endedKept)]
-  return withUntold(told, isPartial === true ? [] : gone, place)
+  return { ...view, entries: withUntold(told, view.isPartial === true ? [] : gone, place) }
 }

@@ -303,7 +303,7 @@ const LEAVE_TRACES = `
 const TELL = `
   SELECT json_agg(t.told ORDER BY t.attempt) INTO told FROM (
     SELECT p.attempt, CASE WHEN answers[p.attempt] = ${MISSED}
-        THEN json_agg(tenure.view_v9(p_namespace, place, now_us) ORDER BY ordinality)
+        THEN json_agg(tenure.view_v13(p_namespace, place, now_us) ORDER BY ordinality)
         ELSE to_json((max(r.last_us) - now_us + 999) / 1000) END AS told
     FROM jsonb_array_elements(p_places) WITH ORDINALITY AS places(place, ordinality)
       CROSS JOIN LATERAL (SELECT (place->>'attempt')::integer AS attempt,
@@ -370,7 +370,7 @@ END $$;`
  * has changed since is told, and what is gone: in a long queue that is little.
  */
 const VIEW = `
-CREATE OR REPLACE FUNCTION tenure.view_v9(p_namespace integer, place jsonb, p_now_us bigint)
+CREATE OR REPLACE FUNCTION tenure.view_v13(p_namespace integer, place jsonb, p_now_us bigint)
 RETURNS json LANGUAGE plpgsql STABLE AS $$
 DECLARE
   own uuid := (place->>'id')::uuid;
@@ -436,10 +436,10 @@ BEGIN
       AND l.state = 'pending' AND l.live_until_us > p_now_us;
   END IF;
   RETURN json_build_object('live', coalesce(live_rows, '[]'), 'ended', coalesce(ended_rows, '[]'),
-    'gone', gone, 'is_partial', first IS NOT NULL, 'tickets', tickets, 'last_fence', greatest(at.last_fence,
+    'gone', gone, 'isPartial', first IS NOT NULL, 'ticketCount', tickets, 'lastFence', greatest(at.last_fence,
       (SELECT n.fence_floor FROM tenure.namespaces AS n WHERE n.number = p_namespace)),
-    'last_wall_ms', greatest(at.last_wall_ms, newest, 0), 'prior_id', marked.lease_id,
-    'prior_type', marked.type, 'epoch', coalesce((SELECT o.epoch FROM tenure.realms AS o
+    'lastWallMs', greatest(at.last_wall_ms, newest, 0), 'prior', CASE WHEN marked.lease_id IS NOT NULL
+      THEN json_build_object('leaseId', marked.lease_id, 'type', 'lease.' || marked.type) END, 'epoch', coalesce((SELECT o.epoch FROM tenure.realms AS o
       WHERE o.realm = wanted AND o.namespace = p_namespace), 0));
 END $$;`
 
