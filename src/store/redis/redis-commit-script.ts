@@ -27,7 +27,7 @@ local group = cjson.decode(ARGV[1])
 local attempts, now = group.attempts, clock()
 local lag = state.high - now
 if lag >= 0 then now = state.high + 1 end
-local isCurrent = state.revision == group.revision
+local isCurrent = state.revision == group.settingsRevision
 local answer = { now, state.revision, not isCurrent and call('HGETALL', P .. 'settings'), 0, #attempts }
 if lag > ${STORE_CLOCK_BEHIND_US_MAX} then
   answer[4] = math.ceil(lag / 1000)
@@ -132,14 +132,14 @@ local function isDated(place, attempt)
 end
 local function isAsExpected(place, attempt)
   if versionOf(place.id) ~= place.ownVersion then return false end
-  if isDated(place, attempt) and realmOf(place.realm).wall > attempt.wall then return false end
+  if isDated(place, attempt) and realmOf(place.realm).wall > attempt.wallMs then return false end
   if place.request and (priorOf(place.request) ~= nil) ~= (place.hasPrior == true) then return false end
   if place.epoch and tonumber(epochs[place.resource or place.realm] or 0) ~= place.epoch then return false end
   if place.behind then return sub(claimsAt(place), -#place.behind) == place.behind end
   return not place.claims or areSame(place.claims, claimsAt(place))
 end
 local function holds(attempt)
-  if not isCurrent or now < attempt.notBefore or now >= attempt.validUntil then return false end
+  if not isCurrent or now < attempt.fromUs or now >= attempt.beforeUs then return false end
   for _, place in ipairs(attempt.places) do
     if not isAsExpected(place, attempt) then return false end
   end
@@ -187,7 +187,7 @@ end
 `
 
 /**
- * Notes what an attempt changes. New fences, those from \`firstFence\` on, are moved up together where another attempt has
+ * Notes what an attempt changes. New fences, those from \`fences.first\` on, are moved up together where another attempt has
  * taken them meanwhile. Events come first: an entry whose events are recorded was created at the position of the first.
  */
 const APPLY = `
@@ -270,10 +270,10 @@ local function put(write)
   if write.holder then setMember('h:' .. write.holder, id, write.text ~= nil) end
 end
 local function apply(attempt)
-  local lastFence = attempt.lastFence and attempt.lastFence + shift or 0
+  local lastFence = attempt.fences and attempt.fences.last + shift or 0
   for _, place in ipairs(attempt.places) do
     local realm = realmOf(place.realm)
-    realm.wall, realm.fence = math.max(realm.wall, attempt.wall), math.max(realm.fence, lastFence)
+    realm.wall, realm.fence = math.max(realm.wall, attempt.wallMs), math.max(realm.fence, lastFence)
     changedRealms[place.realm] = true
   end
   for _, event in ipairs(attempt.events) do append(event) end
@@ -292,8 +292,8 @@ local function apply(attempt)
 end
 local function shiftOf(attempt)
   local most = 0
-  for _, place in ipairs(attempt.firstFence and attempt.places or {}) do
-    most = math.max(most, realmOf(place.realm).fence + 1 - attempt.firstFence)
+  for _, place in ipairs(attempt.fences and attempt.places or {}) do
+    most = math.max(most, realmOf(place.realm).fence + 1 - attempt.fences.first)
   end
   return most
 end
@@ -305,7 +305,7 @@ for n, attempt in ipairs(attempts) do
     reply = {}
     for m, place in ipairs(attempt.places) do reply[m] = viewOf(place, attempt) end
   elseif #attempt.writes > 0 then
-    firstFence, shift = attempt.firstFence, shiftOf(attempt)
+    firstFence, shift = attempt.fences and attempt.fences.first, shiftOf(attempt)
     apply(attempt)
     isChanged = true
     reply = shift > 0 and shift or nil

@@ -279,10 +279,9 @@ interface GroupFacts {
 }
 
 export function groupArgument(attempts: readonly Attempt[], facts: GroupFacts): string {
-  const { settingsRevision: revision, sender, channelOf } = facts
+  const { settingsRevision, sender, channelOf } = facts
   return JSON.stringify({
-    revision,
-    sender,
+    ...{ settingsRevision, sender },
     ledgerChannel: channelOf(LEDGER_SESSION),
     attempts: attempts.map((attempt) => attemptArgument(attempt, channelOf)),
   })
@@ -292,16 +291,11 @@ function attemptArgument(attempt: Attempt, channelOf: GroupFacts['channelOf']): 
   const { fromUs, beforeUs, wallMs, fences, epochs } = attempt
   const writes = attempt.writes.filter(({ before, after }) => before !== null || after !== null)
   return {
-    notBefore: fromUs,
-    validUntil: beforeUs,
-    wall: wallMs,
-    firstFence: fences?.first,
-    lastFence: fences?.last,
+    ...{ fromUs, beforeUs, wallMs, fences: fences ?? undefined, epochs },
     places: attempt.places.map(placeArgument),
     writes: writes.map(writeArgument),
     events: eventArguments(attempt, writes),
     marks: attempt.requests.map((mark) => markArgument(mark, wallMs)),
-    epochs,
     wakes: attempt.wakes.map(({ session, leaseId }) => ({ channel: channelOf(session), leaseId })),
   }
 }

@@ -300,17 +300,12 @@ export class SubscribedConnection implements ListeningConnection {
     const isNew = driver !== this.#driver
     this.#driver = driver
     const leave: (() => void)[] = []
-    try {
-      await new Promise<void>((resolve, reject) => {
-        leave.push(driver.onReady(resolve))
-        leave.push(driver.onClosed(() => reject(new Error('the connection was closed'))))
-        if (isNew) driver.connect().then(() => resolve(), reject)
-      })
-    } catch (error) {
-      throw withoutCommand(error)
-    } finally {
-      for (const one of leave) one()
-    }
+    const isBack = new Promise<unknown>((resolve, reject) => {
+      leave.push(driver.onReady(() => resolve(null)))
+      leave.push(driver.onClosed(() => reject(new Error('the connection was closed'))))
+      if (isNew) driver.connect().then(resolve, reject)
+    })
+    await withoutSecrets(isBack).finally(() => leave.forEach((one) => one()))
   }
 
   #duplicate(): RedisDriver {
@@ -321,12 +316,9 @@ export class SubscribedConnection implements ListeningConnection {
   }
 
   async listen(channels: readonly string[]): Promise<void> {
-    try {
-      const driver = this.#driver
-      if (driver !== null) await Promise.all(channels.map((channel) => driver.subscribe(channel)))
-    } catch (error) {
-      throw withoutCommand(error)
-    }
+    const driver = this.#driver
+    if (driver === null) return
+    await withoutSecrets(Promise.all(channels.map((channel) => driver.subscribe(channel))))
   }
 
   /** A subscription that the server does not end costs messages without a subscriber. */
@@ -350,6 +342,12 @@ export class SubscribedConnection implements ListeningConnection {
       if (!/closed/i.test(String(error))) report('store/redis/disconnect', withoutCommand(error))
     }
   }
+}
+
+function withoutSecrets(work: Promise<unknown>): Promise<unknown> {
+  return work.catch((error: unknown) => {
+    throw withoutCommand(error)
+  })
 }
 
 /** Refusals are counted in the bucket of their resource. core/refusal.ts says what they are for. */
