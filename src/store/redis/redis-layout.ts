@@ -194,11 +194,7 @@ local function show(answer, ids)
   for _, id in ipairs(ids) do
     local ended = not live[id] and knownOf(id).ended
     local text = live[id] or ended and eventAt(ended)
-    if text then
-      answer[#answer + 1] = id
-      answer[#answer + 1] = ended or 0
-      answer[#answer + 1] = text
-    end
+    if text then answer[#answer + 1] = { id, ended or 0, text } end
   end
   return answer
 end

@@ -19,7 +19,7 @@ import { US_PER_MS } from '../../core/time.ts'
 import type { Pruned, PrunePolicy } from '../../store-port/store.ts'
 import type { RedisNamespace } from './redis-namespace.ts'
 import type { RedisReader, WalkedPage } from './redis-reader.ts'
-import { eventOf, msOf, recordsOf, triplesOf } from './redis-records.ts'
+import { eventOf, msOf, recordOf, type Shown } from './redis-records.ts'
 import { NOTE_PRUNED_SCRIPT, PRUNE_SCRIPT, TIDY_SCRIPT } from './redis-scripts.ts'
 
 /** How many pages of rows a call looks at. */
@@ -116,8 +116,8 @@ class BucketPruner {
   async forgetEnded(batch: number): Promise<{ readonly leases: number; readonly more: boolean }> {
     const prunable: Told[] = []
     const walk = { bucket: this.#bucket, from: '-', to: this.#to, wanted: 'ended' } as const
-    for await (const values of this.#reader.pages(walk)) {
-      for (const { entry, place } of recordsOf(values)) {
+    for await (const shown of this.#reader.pages(walk)) {
+      for (const { entry, place } of shown.map(recordOf)) {
         if (!mayBePruned(entry, msOf(place), this.#cut)) continue
         prunable.push({ id: entry.id, position: place })
       }
@@ -136,7 +136,7 @@ class BucketPruner {
     for (let step = 0; step < TRIM_STEPS && next !== null; step += 1) {
       const walk = { bucket: this.#bucket, to: this.#to, wanted: 'rows', from: next } as const
       const page: WalkedPage = await this.#reader.walk(walk)
-      await this.#passOver(this.#note(page.values))
+      await this.#passOver(this.#note(page.shown))
       await this.#dropRows()
       next = page.next
     }
@@ -148,9 +148,9 @@ class BucketPruner {
    * Adds the events of a page to their rows, and tells which events are followed by another of their type and lease. The
    * position of one of which nothing can be seen any more is negative.
    */
-  #note(values: readonly unknown[]): readonly EventInQuestion[] {
+  #note(shown: readonly Shown[]): readonly EventInQuestion[] {
     const followed: EventInQuestion[] = []
-    for (const [name, position, text] of triplesOf(values)) {
+    for (const [name, position, text] of shown) {
       const row = this.#rows.get(name) ?? { row: name, requests: [], events: 0, staying: 0 }
       this.#rows.set(name, row)
       const at = Math.abs(position)

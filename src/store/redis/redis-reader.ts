@@ -13,7 +13,7 @@ import { isAboutEnded, matchesEntry, matchesEvent } from '../query-matching.ts'
 import type { FoundEntries } from '../optimistic/backend.ts'
 import { EVENTS_PER_ROW } from './redis-layout.ts'
 import type { RedisNamespace } from './redis-namespace.ts'
-import { CLOCK_DOMAIN, eventOf, recordsOf, triplesOf, type PlacedRecord } from './redis-records.ts'
+import { CLOCK_DOMAIN, eventOf, recordOf, type PlacedRecord, type Shown } from './redis-records.ts'
 import { LOOK_SCRIPT, WALK_SCRIPT } from './redis-scripts.ts'
 
 /** Rows of the stream, each of which has some events. */
@@ -51,8 +51,7 @@ export interface Walk {
 export interface WalkedPage {
   /** Where to go on; null at the end. */
   readonly next: string | null
-  /** Three for each; see `triplesOf`. */
-  readonly values: readonly unknown[]
+  readonly shown: readonly Shown[]
 }
 
 /** An entry with its place in an answer that several buckets contribute to. */
@@ -170,17 +169,17 @@ export class RedisReader {
   /** Goes on until there are more than asked for, which tells that there are. */
   async #walkRecords(ask: Ask, walk: Walk, nowUs: number): Promise<readonly PlacedRecord[]> {
     const records: PlacedRecord[] = []
-    for await (const values of this.pages(walk)) {
-      records.push(...matching({ nowUs, records: recordsOf(values) }, ask))
+    for await (const shown of this.pages(walk)) {
+      records.push(...matching({ nowUs, records: shown.map(recordOf) }, ask))
       if (records.length > ask.query.limit) break
     }
     return records
   }
 
-  async *pages(walk: Walk): AsyncGenerator<readonly unknown[]> {
+  async *pages(walk: Walk): AsyncGenerator<readonly Shown[]> {
     for (let from: string | null = walk.from; from !== null;) {
       const page: WalkedPage = await this.walk({ ...walk, from })
-      yield page.values
+      yield page.shown
       from = page.next
     }
   }
@@ -190,14 +189,14 @@ export class RedisReader {
     const command = newestFirst ? 'XREVRANGE' : 'XRANGE'
     const args = [command, from, to, String(PAGE), wanted, leaseId, part]
     const reply = await this.#namespace.run(bucket, WALK_SCRIPT, args)
-    const [next, ...values] = reply as readonly unknown[]
-    return { next: next === '' ? null : `(${String(next)}`, values }
+    const [next, ...shown] = reply as readonly [string, ...Shown[]]
+    return { next: next === '' ? null : `(${next}`, shown }
   }
 
   async look(bucket: number, args: readonly string[]): Promise<Looked> {
     const reply = await this.#namespace.run(bucket, LOOK_SCRIPT, args)
-    const [nowUs, next, ...triples] = reply as readonly [number, string, ...unknown[]]
-    return { nowUs, next, records: recordsOf(triples) }
+    const [nowUs, next, ...shown] = reply as readonly [number, string, ...Shown[]]
+    return { nowUs, next, records: shown.map(recordOf) }
   }
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
@@ -247,8 +246,8 @@ export class RedisReader {
       : [rowBefore(Number(start)), '+']
     const walk = { bucket, newestFirst, from, to, wanted: 'events', leaseId } as const
     const told: Told[] = []
-    for await (const values of this.pages({ ...walk, ...partOf(query) })) {
-      for (const [, us, text] of triplesOf(values)) {
+    for await (const shown of this.pages({ ...walk, ...partOf(query) })) {
+      for (const [, us, text] of shown) {
         const { event } = eventOf(text, us)
         if (isPast(us, start, newestFirst) && matchesEvent(event, query)) {
           told.push({ bucket, us, event })

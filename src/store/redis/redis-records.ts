@@ -231,27 +231,15 @@ export function eventOf(text: string, position: number): StoredEvent {
   return { ...decodeEvent({ ...keys, fence, body }, CLOCK_DOMAIN, true), version: Number(version) }
 }
 
-/** What scripts show, three values each: mostly an id, a position and a text. */
-export type Triple = readonly [name: string, position: number, text: string]
-
-export function triplesOf(values: readonly unknown[]): readonly Triple[] {
-  const triples: Triple[] = []
-  for (let at = 0; at + 2 < values.length; at += 3) {
-    triples.push([String(values[at]), Number(values[at + 1]), String(values[at + 2])])
-  }
-  return triples
-}
+/** What scripts show: mostly an id, a position and a text. */
+export type Shown = readonly [name: string, position: number, text: string]
 
 /** Of a live entry its text is shown, of an ended one the event that ended it, with its position. */
-function recordOf([id, position, text]: Triple): PlacedRecord {
+export function recordOf([id, position, text]: Shown): PlacedRecord {
   if (position === 0) return liveOf(id, text)
   const { ended, version } = eventOf(text, position)
   if (ended === null) throw new Error(`the event at ${position} did not end entry ${id}`)
   return { entry: ended, version, claim: version, place: position }
-}
-
-export function recordsOf(values: readonly unknown[]): readonly PlacedRecord[] {
-  return triplesOf(values).map(recordOf)
 }
 
 export function isLiveRecord(kept: VersionedEntry | null): kept is VersionedEntry {
@@ -482,7 +470,11 @@ function numberOf(told: unknown): number {
 function viewFrom(told: readonly unknown[], place: Place | undefined): PlaceView {
   const [fence, wallMs, tickets, epoch, leaseId, word, isPartial, gone, ...records] = told
   return {
-    entries: withUntold(recordsOf(records), gone as readonly LeaseId[] | null, place),
+    entries: withUntold(
+      (records as readonly Shown[]).map(recordOf),
+      gone as readonly LeaseId[] | null,
+      place,
+    ),
     lastFence: numberOf(fence),
     lastWallMs: numberOf(wallMs),
     ticketCount: numberOf(tickets),

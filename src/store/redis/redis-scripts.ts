@@ -132,7 +132,7 @@ return show(answer, ids)
 
 /**
  * Goes through the ledger. ARGV: command, first and last row, how many rows, what is wanted, a lease id or '', a text that
- * an event must contain or ''. Answers with the last row looked at ('' at the end), then three values each, as wanted:
+ * an event must contain or ''. Answers with the last row looked at ('' at the end), then for each, as wanted:
  *
  *     events    lease id, position, text: of the events that can still be seen
  *     ended     the same, of those that ended what has ended
@@ -172,9 +172,7 @@ for _, row in ipairs(rows) do
 end
 fetch('known', ids, known)
 fetch('live', ids, live)
-local function tell(...)
-  for n = 1, 3 do answer[#answer + 1] = select(n, ...) end
-end
+local function tell(name, position, text) answer[#answer + 1] = { name, position, text } end
 for _, event in ipairs(found) do
   if wanted == 'rows' then
     tell(event.row, isInLedger(event.id, event.position) and event.position or -event.position, event.text)
@@ -253,9 +251,7 @@ export const REFUSALS_SCRIPT: Script = scriptOf(
 local keys = call(ARGV[1], P .. 'refused', ARGV[2], ARGV[3], 'LIMIT', ARGV[4], ARGV[5])
 local rows, answer = {}, {}
 fetch('refusals', keys, rows)
-for n, key in ipairs(keys) do
-  answer[2 * n - 1], answer[2 * n] = key, rows[key]
-end
+for n, key in ipairs(keys) do answer[n] = { key, rows[key] } end
 return answer
 `,
 )

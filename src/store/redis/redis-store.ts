@@ -389,8 +389,8 @@ async function findIn(
   const found: CountedRefusal[] = []
   for (let passed = 0; ; passed += REFUSALS_PAGE) {
     const args = [...range, passed, REFUSALS_PAGE].map(String)
-    const words = await namespace.run(bucket, REFUSALS_SCRIPT, args)
-    const page = refusalsOf(words as readonly string[])
+    const rows = await namespace.run(bucket, REFUSALS_SCRIPT, args)
+    const page = (rows as readonly (readonly [key: string, row: string])[]).map(refusalOfRow)
     found.push(...page.filter(({ event }) => matchesEvent(event, query)))
     const last = found[limit - 1]
     const isWhole = last !== undefined && last.event.atMs !== page.at(-1)?.event.atMs
@@ -404,13 +404,7 @@ function wordsOf(counted: CountedRefusal): readonly string[] {
   return [key, String(count), [lastAtMs, leaseId, JSON.stringify(detail)].join(' ')]
 }
 
-function refusalsOf(words: readonly string[]): readonly CountedRefusal[] {
-  const refusals: CountedRefusal[] = []
-  for (let at = 0; at < words.length; at += 2) refusals.push(refusalIn(words[at], words[at + 1]))
-  return refusals
-}
-
-function refusalIn(key = '', row = ''): CountedRefusal {
+function refusalOfRow([key, row]: readonly [key: string, row: string]): CountedRefusal {
   const [resource, holder, reason] = JSON.parse(key) as [Resource, string, string]
   const [count, lastAtMs, leaseId = '', ...rest] = row.split(' ')
   const detail = JSON.parse(rest.join(' ')) as RecordBody
