@@ -1,12 +1,12 @@
 /** Entries and events come back from the texts that Redis keeps as they were. */
 import { describe, expect, it } from 'vitest'
 import type { Lease } from '../../src/core/lease.ts'
+import { placedEventText } from '../../src/store/redis/redis-conversion.ts'
 import {
   CLOCK_DOMAIN,
   entryText,
   eventOf,
   eventText,
-  placedEventText,
   recordOf,
 } from '../../src/store/redis/redis-records.ts'
 import { id, lease } from '../core/builders.ts'

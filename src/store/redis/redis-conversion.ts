@@ -13,7 +13,7 @@
  * Each step gives the same when it is done twice, so two who convert at once do no harm; a lock keeps most from trying.
  */
 import { LeaseError } from '../../core/errors.ts'
-import { isLive } from '../../core/lease.ts'
+import { isLive, type LeaseId } from '../../core/lease.ts'
 import { isTree } from '../../core/resource.ts'
 import type { RedisCalls } from '../../drivers/redis-driver.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
@@ -35,7 +35,7 @@ import {
   oldRecordOf,
   type OldRecord,
 } from './redis-old-layout.ts'
-import { entryText, eventText, placedEventText, wordOf } from './redis-records.ts'
+import { entryText, eventText, msOf, wordOf, type EventText } from './redis-records.ts'
 
 export interface ConversionOptions {
   readonly namespace: string
@@ -455,6 +455,15 @@ class BucketConversion {
       idleDay: numberAt(42, 52),
     }
   }
+}
+
+/** As the script of commits writes an event, for one that is written at a position by a conversion. */
+export function placedEventText(
+  id: LeaseId,
+  position: number,
+  { version, fence, atMs, text }: EventText & { readonly version: string },
+): string {
+  return [id, fence === 0 ? '-' : position - fence, msOf(position) - atMs, version, text].join(' ')
 }
 
 /** Rows as this layout has them: their events are near to each other. */

@@ -251,15 +251,6 @@ export function msOf(position: number): number {
   return Math.floor(position / US_PER_MS)
 }
 
-/** As the script of commits writes an event, for one that is written at a position by a conversion. */
-export function placedEventText(
-  id: LeaseId,
-  position: number,
-  { version, fence, atMs, text }: EventText & { readonly version: string },
-): string {
-  return [id, fence === 0 ? '-' : position - fence, msOf(position) - atMs, version, text].join(' ')
-}
-
 interface GroupFacts {
   readonly settingsRevision: number
   readonly sender: string
