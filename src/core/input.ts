@@ -149,11 +149,6 @@ export function parseLockDelayMs(value: unknown): number {
   return parseSpanMs({ field: 'lockDelayMs', min: 0, max: TTL_MS_MAX }, value)
 }
 
-/** How long a holder that is asked to finish may take; 0 ends the lease at once. */
-export function parseGraceMs(value: unknown, field = 'graceMs'): number {
-  return parseSpanMs({ field, min: 0, max: TTL_MS_MAX }, value)
-}
-
 /** The holder's own words: a reason, metadata, or both, 1 KiB together. */
 export interface Note {
   readonly reason: string | null
