@@ -7,7 +7,7 @@ import {
   entryText,
   eventOf,
   eventText,
-  recordOf,
+  placedRecord,
 } from '../../src/store/redis/redis-records.ts'
 import { id, lease } from '../core/builders.ts'
 
@@ -37,7 +37,7 @@ describe('a lease on Redis', () => {
     const held = lease({ ...change })
     const { fence, untilUs, text } = entryText(held)
     const words = [7, 8, fence, untilUs, 9, text].join(' ')
-    expect([recordOf([held.id, 0, words])]).toEqual([
+    expect([placedRecord([held.id, 0, words])]).toEqual([
       { entry: held, version: 7, claim: 8, place: 9 },
     ])
   })

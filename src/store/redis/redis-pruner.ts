@@ -19,7 +19,7 @@ import { US_PER_MS } from '../../core/time.ts'
 import type { Pruned, PrunePolicy } from '../../store-port/store.ts'
 import type { RedisNamespace } from './redis-namespace.ts'
 import type { RedisReader, WalkedPage } from './redis-reader.ts'
-import { eventOf, msOf, recordOf, type Shown } from './redis-records.ts'
+import { eventOf, msOf, placedRecord, type ShownRecord } from './redis-records.ts'
 import { NOTE_PRUNED_SCRIPT, PRUNE_SCRIPT, TIDY_SCRIPT } from './redis-scripts.ts'
 
 /** How many pages of rows a call looks at. */
@@ -117,7 +117,7 @@ class BucketPruner {
     const prunable: Told[] = []
     const walk = { bucket: this.#bucket, from: '-', to: this.#to, wanted: 'ended' } as const
     for await (const shown of this.#reader.pages(walk)) {
-      for (const { entry, place } of shown.map(recordOf)) {
+      for (const { entry, place } of shown.map(placedRecord)) {
         if (!mayBePruned(entry, msOf(place), this.#cut)) continue
         prunable.push({ id: entry.id, position: place })
       }
@@ -148,7 +148,7 @@ class BucketPruner {
    * Adds the events of a page to their rows, and tells which events are followed by another of their type and lease. The
    * position of one of which nothing can be seen any more is negative.
    */
-  #note(shown: readonly Shown[]): readonly EventInQuestion[] {
+  #note(shown: readonly ShownRecord[]): readonly EventInQuestion[] {
     const followed: EventInQuestion[] = []
     for (const [name, position, text] of shown) {
       const row = this.#rows.get(name) ?? { row: name, requests: [], events: 0, staying: 0 }

@@ -13,7 +13,13 @@ import { isAboutEnded, matchesEntry, matchesEvent } from '../query-matching.ts'
 import type { FoundEntries } from '../optimistic/backend.ts'
 import { EVENTS_PER_ROW } from './redis-layout.ts'
 import type { RedisNamespace } from './redis-namespace.ts'
-import { CLOCK_DOMAIN, eventOf, recordOf, type PlacedRecord, type Shown } from './redis-records.ts'
+import {
+  CLOCK_DOMAIN,
+  eventOf,
+  placedRecord,
+  type PlacedRecord,
+  type ShownRecord,
+} from './redis-records.ts'
 import { LOOK_SCRIPT, WALK_SCRIPT } from './redis-scripts.ts'
 
 /** Rows of the stream, each of which has some events. */
@@ -51,7 +57,7 @@ export interface Walk {
 export interface WalkedPage {
   /** Where to go on; null at the end. */
   readonly next: string | null
-  readonly shown: readonly Shown[]
+  readonly shown: readonly ShownRecord[]
 }
 
 /** An entry with its place in an answer that several buckets contribute to. */
@@ -170,13 +176,13 @@ export class RedisReader {
   async #walkRecords(ask: Ask, walk: Walk, nowUs: number): Promise<readonly PlacedRecord[]> {
     const records: PlacedRecord[] = []
     for await (const shown of this.pages(walk)) {
-      records.push(...matching({ nowUs, records: shown.map(recordOf) }, ask))
+      records.push(...matching({ nowUs, records: shown.map(placedRecord) }, ask))
       if (records.length > ask.query.limit) break
     }
     return records
   }
 
-  async *pages(walk: Walk): AsyncGenerator<readonly Shown[]> {
+  async *pages(walk: Walk): AsyncGenerator<readonly ShownRecord[]> {
     for (let from: string | null = walk.from; from !== null;) {
       const page: WalkedPage = await this.walk({ ...walk, from })
       yield page.shown
@@ -189,14 +195,14 @@ export class RedisReader {
     const command = newestFirst ? 'XREVRANGE' : 'XRANGE'
     const args = [command, from, to, String(PAGE), wanted, leaseId, part]
     const reply = await this.#namespace.run(bucket, WALK_SCRIPT, args)
-    const [next, ...shown] = reply as readonly [string, ...Shown[]]
+    const [next, ...shown] = reply as readonly [string, ...ShownRecord[]]
     return { next: next === '' ? null : `(${next}`, shown }
   }
 
   async look(bucket: number, args: readonly string[]): Promise<Looked> {
     const reply = await this.#namespace.run(bucket, LOOK_SCRIPT, args)
-    const [nowUs, next, ...shown] = reply as readonly [number, string, ...Shown[]]
-    return { nowUs, next, records: shown.map(recordOf) }
+    const [nowUs, next, ...shown] = reply as readonly [number, string, ...ShownRecord[]]
+    return { nowUs, next, records: shown.map(placedRecord) }
   }
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {

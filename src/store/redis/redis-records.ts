@@ -232,10 +232,10 @@ export function eventOf(text: string, position: number): StoredEvent {
 }
 
 /** What scripts show: mostly an id, a position and a text. */
-export type Shown = readonly [name: string, position: number, text: string]
+export type ShownRecord = readonly [name: string, position: number, text: string]
 
 /** Of a live entry its text is shown, of an ended one the event that ended it, with its position. */
-export function recordOf([id, position, text]: Shown): PlacedRecord {
+export function placedRecord([id, position, text]: ShownRecord): PlacedRecord {
   if (position === 0) return liveOf(id, text)
   const { ended, version } = eventOf(text, position)
   if (ended === null) throw new Error(`the event at ${position} did not end entry ${id}`)
@@ -462,7 +462,7 @@ function viewFrom(told: readonly unknown[], place: Place | undefined): PlaceView
   const [fence, wallMs, tickets, epoch, leaseId, word, isPartial, gone, ...records] = told
   return {
     entries: withUntold(
-      (records as readonly Shown[]).map(recordOf),
+      (records as readonly ShownRecord[]).map(placedRecord),
       gone as readonly LeaseId[] | null,
       place,
     ),
