@@ -149,8 +149,7 @@ export class OptimisticStore implements Store {
     return new Promise<Outcome>((resolve, reject) => {
       this.#server.refuseApart?.(readSets)
       this.#unfinished += 1
-      const settle = { resolve: resolve as (outcome: unknown) => void, reject }
-      this.#queue.add({ readSets, decide, ...settle })
+      this.#queue.add({ readSets, decide, resolve: resolve as (outcome: unknown) => void, reject })
       this.#schedule()
     })
   }
@@ -319,7 +318,7 @@ export class OptimisticStore implements Store {
       const one = this.#try(request, spanUs === 0 ? now : first)
       const joined = one === null ? NO_TRIES : this.#join(one, some)
       this.#queue.putBack(next.slice(joined.length).filter(({ isFinished }) => !isFinished))
-      if (one !== null) tries.push({ ...one, joined })
+      if (one !== null) tries.push(joined === NO_TRIES ? one : { ...one, joined })
     }
     return tries
   }

@@ -19,38 +19,48 @@ const SPLIT_MIN = 16
 const ROW_MAX = 50
 const NOTHING_TAKEN: readonly TakenRow[] = []
 
-/** A transaction that has not ended, however often it must be tried. */
-export interface PendingTransaction {
+/** What a caller asks of a store, and where it hears what came of it. */
+interface AskedTransaction {
   readonly readSets: readonly ReadSet[]
   readonly decide: Decide<unknown>
   readonly resolve: (outcome: unknown) => void
   readonly reject: (error: unknown) => void
-  sentSinceMs: number | null
+}
+
+/** A transaction that has not ended, however often it must be tried. A class, because each request makes one. */
+export class PendingTransaction implements AskedTransaction {
+  readonly readSets: readonly ReadSet[]
+  readonly decide: Decide<unknown>
+  readonly resolve: (outcome: unknown) => void
+  readonly reject: (error: unknown) => void
+  sentSinceMs: number | null = null
   /** What the server said is there; null before it was asked. */
-  views: readonly CachedView[] | null
+  views: readonly CachedView[] | null = null
   /**
    * The ticket behind which the last try went in vain. Something that is no ticket may have been made after that one, as
    * the lease of a transfer is: then the next try compares all that is there.
    */
-  missedBehind: LeaseId | null
-  tries: number
+  missedBehind: LeaseId | null = null
+  tries = 0
   /** How many of the tries came too late: the way was longer than was allowed for. */
-  lates: number
+  lates = 0
   /** How long the latest of them was on its way, by the server's clock. */
-  latestUs: number
+  latestUs = 0
   /** What the server's clock said when it refused the last try as one from its future; it may be standing still. */
-  refusedAtUs: number | null
+  refusedAtUs: number | null = null
   /** What a try would have written was there when it missed: the driver may have sent it twice. */
-  mayBeDone: boolean
+  mayBeDone = false
   /** It may be filed in the attempt of the request before it; false once that was in vain for a reason of its own. */
-  mayJoin: boolean
-  isInFlight: boolean
-  isFinished: boolean
-}
+  mayJoin = true
+  isInFlight = false
+  isFinished = false
 
-const UNTRIED = {
-  ...{ sentSinceMs: null, views: null, missedBehind: null, tries: 0, lates: 0, latestUs: 0 },
-  ...{ refusedAtUs: null, mayBeDone: false, mayJoin: true, isInFlight: false, isFinished: false },
+  constructor({ readSets, decide, resolve, reject }: AskedTransaction) {
+    this.readSets = readSets
+    this.decide = decide
+    this.resolve = resolve
+    this.reject = reject
+  }
 }
 
 /** A request, and those for the same resource that came after it and may be filed behind it. */
@@ -64,8 +74,8 @@ export class RequestQueue {
   #queue: PendingTransaction[] = []
   #again: PendingTransaction[] = []
 
-  add(asked: Pick<PendingTransaction, 'readSets' | 'decide' | 'resolve' | 'reject'>): void {
-    this.#queue.push({ ...asked, ...UNTRIED })
+  add(asked: AskedTransaction): void {
+    this.#queue.push(new PendingTransaction(asked))
   }
 
   /** It is in flight still, and goes before all others. */
