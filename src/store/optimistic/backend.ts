@@ -7,19 +7,21 @@
  *
  * What a commit depends on:
  *  1. `claims` of a place: exactly these live entries overlap its read set, each with the same claim number. A renewal
- *     does not change the claim number, so the renewals of a slow client never make another client's commit miss, and
- *     another client's commit never makes a renewal miss. What the decision took for running is covered by `beforeUs`.
+ *     does not change the claim number, so by itself it does not make a commit miss that only compares claims. Commands
+ *     that depend on their own entry alone compare none (`ENTRY_ONLY` in core/decide.ts), and renewals are among them.
+ *     What the decision took for running is covered by `beforeUs`.
  *  2. `own` of a place: the version of the entry of the read set's `leaseId`, live or not; 0: there is none.
  *  3. Every entry that is written has the version that it had when it was read.
  *  4. Whether the read set's request id has had an effect before.
  *  5. The epoch of the read set's resource.
  *  6. The server's clock: `fromUs <= now < beforeUs`, read after everything is locked.
- *  7. Wall times never go back: no event of the realms is later than `wallMs`. An attempt at depth `entry` without events
- *     or epochs does not depend on it.
+ *  7. Wall times never go back: no commit that the server has dated in these realms is later than `wallMs`. Redis dates
+ *     every commit that writes there; PostgreSQL those that lock the realm, and the renewals of the entries compared. An
+ *     attempt at depth `entry` without events or epochs does not depend on it.
  *  8. The revision of the settings (of the whole group).
  *
- * Not among them: the highest fence of the realms. When it has grown meanwhile the server moves all new fences of the
- * attempt up by one number, and says by how much; the store then decides again, for the answer only.
+ * Not among them: the highest fence of the realms. When it has grown meanwhile the server adds one number to all new
+ * fences of the attempt, and says by how much; the store then decides again, for the answer only.
  */
 import type { EpochMark, RequestMark } from '../../core/commit.ts'
 import type { LeaseEvent } from '../../core/event.ts'
@@ -28,15 +30,16 @@ import type { ReadSet, PriorEffect, Wake } from '../../core/realm.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type { EntryQuery, Found, Store } from '../../store-port/store.ts'
 
-/** An entry, and the numbers that tell whether it has moved. Where they begin is for the store to say, above 0. */
+/** An entry, and the numbers that tell whether it has changed. Where they begin is for the store to say, above 0. */
 export interface VersionedEntry {
   readonly entry: Entry
   /** Raised by every change. */
   readonly version: number
-  /** Raised by every change but a renewal of the lease or a keep-alive of the ticket. */
+  /** The claim number: raised by every change but a renewal of the lease or a keep-alive of the ticket. */
   readonly claim: number
 }
 
+/** A live entry that the decision has seen, by its id and its claim number. */
 export interface SeenClaim {
   readonly id: LeaseId
   readonly claim: number
@@ -44,7 +47,7 @@ export interface SeenClaim {
   readonly record?: VersionedEntry
 }
 
-/** One read set, and what the decision has seen there. */
+/** A precondition: one read set, and what the decision has seen there. */
 export interface Place {
   readonly readSet: ReadSet
   readonly realm: string
@@ -86,8 +89,8 @@ export interface Attempt {
   readonly wakes: readonly Wake[]
   /**
    * The new fences that this attempt gives, if any; every fence in `writes` and `events` from `first` on is new. The
-   * server adds `max(0, highest of the places' realms + 1 - first)` to each, and records the last one as the highest of
-   * all these realms.
+   * server adds at least `max(0, highest of the places' realms + 1 - first)` to each (attempts of one call may move together,
+   * so that they stay apart), and records the last one as the highest of all these realms.
    */
   readonly fences: { readonly first: number; readonly last: number } | null
 }
@@ -115,7 +118,10 @@ export type Reply =
   | { readonly kind: 'committed'; readonly fencesMovedBy: number }
   /** Nothing was written. One view per place. */
   | { readonly kind: 'missed'; readonly views: readonly PlaceView[] }
-  /** The server's clock is more than 5 s behind the last commit of a realm. Nothing was written. */
+  /**
+   * The server's clock is more than 5 s behind the last commit of a realm, or of the bucket that the realm is in. Nothing
+   * was written.
+   */
   | { readonly kind: 'clock_behind'; readonly behindMs: number }
   /** This attempt alone came to an error, which says whether something may have been written. */
   | { readonly kind: 'failed'; readonly error: unknown }
