@@ -3,7 +3,7 @@
  * the ledger. It knows nothing about leases. redis-layout.ts says what is where; redis-records.ts makes the group, whose
  * fields have the same names there (`groupArgument`), and reads the answer.
  *
- *  1. READ looks at the group and the clock, and refuses one that is too far behind.
+ *  1. READ looks at the group and the clock, and refuses the group if the clock is too far behind the last commit.
  *  2. Attempts are carried out in order. COMPARE looks at all that one depends on before APPLY notes anything of it.
  *  3. APPLY notes what it changes in Lua tables, which the next attempts see. An attempt that misses gets a VIEW of what is
  *     there instead, and leaves no trace.
@@ -15,14 +15,14 @@ import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
 import {
   DAY_MS,
   EVENTS_PER_ROW,
-  KNOW_STATE,
+  LOAD_STATE,
   MONTH_DAYS,
   scriptOf,
   type Script,
 } from './redis-layout.ts'
 
 /** Reads the group and the state. A clock that has stood still or gone back a little goes on from its highest time. */
-const READ = `${KNOW_STATE}
+const READ = `${LOAD_STATE}
 local group = cjson.decode(ARGV[1])
 local attempts, now = group.attempts, clock()
 local lag = state.high - now
@@ -46,7 +46,7 @@ local function markOf(request)
 end
 `
 
-/** What is noted of the realms and of the resources of trees: both have claims, in one form. */
+/** What is noted of the realms and of the resources of trees: both list the claims of their live entries, in one form. */
 export const PLACES = `
 local CLAIM = '(%S+) (%d+)(%a) '
 local realms, changedRealms, changedTrees = {}, {}, {}
@@ -91,7 +91,8 @@ end
 /**
  * Whether all is as an attempt expects. `place.ownVersion` and `write.expected` are versions. `claims` and `behind` are texts
  * of claims: for each live entry its id, its claim number, and `s` for a subtree or `e`. A new claim is appended and a
- * changed one keeps its place, so the text ends with the claim that was filed last.
+ * changed one keeps its position, so for a flat resource the text ends with the claim that was filed last. `behind` is sent
+ * for no other: the text of a tree is put together from several lists.
  */
 const COMPARE = `
 local function versionOf(id)
@@ -126,13 +127,13 @@ local function areSame(expected, claims)
   end
   return true
 end
--- What has no event and depends on its own entry alone is in the right order by that entry's version.
-local function isDated(place, attempt)
+-- An attempt without events on its own entry alone is ordered by that entry's version, so its wall time is not compared.
+local function comparesWallTime(place, attempt)
   return place.claims or place.behind or #attempt.events + #attempt.epochs > 0
 end
 local function isAsExpected(place, attempt)
   if versionOf(place.id) ~= place.ownVersion then return false end
-  if isDated(place, attempt) and realmOf(place.realm).wall > attempt.wallMs then return false end
+  if comparesWallTime(place, attempt) and realmOf(place.realm).wall > attempt.wallMs then return false end
   if place.request and (priorOf(place.request) ~= nil) ~= (place.hasPrior == true) then return false end
   if place.epoch and tonumber(epochs[place.resource or place.realm] or 0) ~= place.epoch then return false end
   if place.behind then return sub(claimsAt(place), -#place.behind) == place.behind end
@@ -151,8 +152,8 @@ end
 `
 
 /**
- * What is at a place, for an attempt that has missed. What the attempt has a claim of is shown only if that claim has changed, or
- * if the attempt would write it and its version has; `gone` names those of which it has claims and which are no longer so.
+ * What is at a place, for an attempt that has missed. An entry that the attempt has listed is shown only if its claim number
+ * differs, or if the attempt would write it and its version differs; `gone` names the listed entries that are not there any more.
  * An attempt that depends on the last claim alone is shown what came after that one. Mostly an attempt in a long queue misses
  * because it was late, or because its own ticket has ended: it must not be sent the queue for that.
  */
@@ -164,7 +165,8 @@ local function viewOf(place, attempt)
   if isPartial then claims = sub(claims, isPartial + #place.behind) end
   local leaseId, kind
   if place.request then leaseId, kind = priorOf(place.request) end
-  local expected, moved = claimSet(place.claims or ''), {}
+  local expected, moved = {}, {}
+  for id, number, extent in string.gmatch(place.claims or '', CLAIM) do expected[id] = number .. extent end
   for _, write in ipairs(attempt.writes) do moved[write.id] = versionOf(write.id) ~= write.expected end
   local ids, seen = {}, {}
   local function add(id)
@@ -172,15 +174,14 @@ local function viewOf(place, attempt)
     if id then seen[id] = true end
   end
   for id, number, extent in string.gmatch(claims, CLAIM) do
-    local claim = id .. ' ' .. number .. extent .. ' '
-    if moved[id] or not expected[claim] then add(id) end
-    expected[claim] = nil
+    if moved[id] or expected[id] ~= number .. extent then add(id) end
+    expected[id] = nil
   end
   add(place.id)
   add(leaseId)
   -- False: all that is there is shown.
   local gone = (place.claims or isPartial) and {} or false
-  for claim in pairs(expected) do gone[#gone + 1] = match(claim, '^%S+') end
+  for id in pairs(expected) do gone[#gone + 1] = id end
   local epoch = tonumber(epochs[place.resource or place.realm] or 0)
   return show({ realm.fence, realm.wall, realm.tickets, epoch, leaseId or '', kind or '', isPartial and 1 or 0, gone }, ids)
 end
@@ -196,6 +197,7 @@ local base = math.max(state.last, now - 1)
 local count, positions, changedLive, changedKnown = 0, {}, {}, {}
 local due, members, changedEpochs = {}, {}, {}
 local begun, unrecorded, dayMarks, monthMarks, wakes = {}, {}, {}, {}, {}
+-- Of the attempt that is being applied: by how much its new fences move up, and the first of them.
 local shift, firstFence = 0, nil
 local function shifted(fence)
   return firstFence and fence >= firstFence and fence + shift or fence
@@ -227,14 +229,14 @@ local function setMember(key, id, isIn)
   members[key] = members[key] or {}
   members[key][id] = isIn
 end
-local function claim(write)
-  local realm = realmOf(write.place)
+local function updateRealmList(write)
+  local realm = realmOf(write.listedAt)
   local from = find(realm.claims, write.id, 1, true) or #realm.claims + 1
   local to = find(realm.claims, ' ', from + #write.id + 1, true) or #realm.claims
-  local item = write.claim and write.id .. ' ' .. write.claim .. ' ' or ''
+  local item = write.listedEntry and write.id .. ' ' .. write.listedEntry .. ' ' or ''
   realm.claims = sub(realm.claims, 1, from - 1) .. item .. sub(realm.claims, to + 1)
   local changed = write.isTree and changedTrees or changedRealms
-  changed[write.place] = true
+  changed[write.listedAt] = true
 end
 local function createdOf(write)
   if live[write.id] then return match(live[write.id], '^%d+ %d+ %d+ %d+ (%d+)') end
@@ -243,7 +245,7 @@ local function createdOf(write)
   unrecorded[write.id] = base + count
   return int(base + count)
 end
-local function put(write)
+local function writeEntry(write)
   local id = write.id
   if write.text then
     live[id] = write.head .. ' ' .. int(shifted(write.fence)) .. ' ' .. write.untilUs .. ' '
@@ -258,7 +260,7 @@ local function put(write)
     end
   end
   changedLive[id] = true
-  if write.place then claim(write) end
+  if write.listedAt then updateRealmList(write) end
   if write.due ~= nil then due[id] = write.due end
   if write.tickets then
     local realm = realmOf(write.realm)
@@ -277,7 +279,7 @@ local function apply(attempt)
     changedRealms[place.realm] = true
   end
   for _, event in ipairs(attempt.events) do append(event) end
-  for _, write in ipairs(attempt.writes) do put(write) end
+  for _, write in ipairs(attempt.writes) do writeEntry(write) end
   for _, mark in ipairs(attempt.marks) do
     marks[mark.request] = mark.text
     local into = mark.isLong and monthMarks or dayMarks

@@ -408,7 +408,7 @@ class BucketConversion {
     return some
   }
 
-  /** Of requests of which the ledger does not tell. The old marks expire by themselves. */
+  /** Of requests without an event in the ledger. The old marks expire by themselves. */
   async #convertMarks(): Promise<{ readonly markDay: string; readonly markMonth: string }> {
     const { high } = await this.#oldState()
     const day = Math.floor(Number(high) / (DAY_MS * 1_000))

@@ -4,19 +4,19 @@
  * Keys of a bucket, after its prefix `tenure:{NAMESPACE}:` or `tenure:{NAMESPACE/BUCKET}:`
  *
  *     live           hash of what is live: by id each lease, offer and ticket; by name each realm, and of a tree each
- *                    resource that has a live entry; `state` is the state of the bucket, `pruned` the position of
- *                    the last end that was pruned
- *     ledger         stream; a row holds up to 4 events by their distance from the position of the row
- *     known          hash: by lease id and request id where the ledger tells of it
+ *                    resource that has a live entry; `state` is the state of the bucket, the field `pruned` the
+ *                    position of the last end that was pruned
+ *     ledger         stream; a row holds up to 4 events, each by its offset from the position of the row
+ *     known          hash: by lease id and request id the positions of its events
  *     due            sorted set of live ids, by deadline
  *     tree           sorted set of the resources of trees that have live entries, by name
- *     unrecorded     sorted set of live ids of which the ledger does not tell, by creation
+ *     unrecorded     sorted set of live ids without an event in the ledger, by creation
  *     epochs         hash: by resource
  *     h:HOLDER       set of live ids; s:SESSION the same
- *     marks:DAY      hash: what request ids have done of which the ledger does not tell; months:MONTH for long TTLs
+ *     marks:DAY      hash: what request ids have done without an event in the ledger; months:MONTH for long TTLs
  *     settings       hash
  *     refusals       hash: by resource, holder and reason what was refused; refused the same keys in a sorted set, by time
- *     pruned         where pruning has got to, and by which clock
+ *     pruned         a key of its own, besides that field of `live`: where pruning has got to, and by which clock
  *     e              a text where layout 4 had a hash, so that every script of that version fails before it writes
  *
  * Values are words with one space between them; a number is written in one way only, so that equal texts are equal numbers.
@@ -26,11 +26,12 @@
  *     realm    wallMs fence tickets, then `id claim+extent ` for each live entry at a resource
  *     event    leaseId fence atMs version RECORD                (version of the entry that it ended, else 0)
  *     known    [first][ length][@[prior]]: of a lease that has ended, or was ended once, the position of its first event and
- *              how far behind it its end is; of a request the position of what it did last, left out if that is the first
+ *              the distance from there to its end; of a request the position of what it did last, left out if that is the
+ *              first. `1700 250@`: the first event is at 1700, the end at 1950, and the request did last what is at 1700
  *     mark     leaseId type keepUntilMs
  *     refusal  count lastAtMs leaseId DETAIL
  *
- * Of an event the fence and the time are written by how far they are behind its position, `-` for no fence; in its RECORD
+ * Of an event the fence and the time are written by their offset from its position, `-` for no fence; in its RECORD
  * other times are counted from its own. Layout 5 wrote all in full, and its events stay as they are: what follows the
  * id of the lease is only looked at by functions that take both forms (`wordsOf` here, `eventOf` in redis-records.ts).
  */
@@ -54,12 +55,15 @@ export const MONTH_DAYS = 31
 /** A session that no client has; what is published to it says that the ledger has grown. */
 export const LEDGER_SESSION = '(ledger)'
 
-/** What a script answers with when the bucket belongs to another making of the namespace than the caller means. */
+/**
+ * What a script answers with when the bucket belongs to another incarnation of the namespace than the caller means: it was
+ * deleted and created again.
+ */
 export const ANOTHER = 'another'
 
 /** What the state of a bucket says, in this order. All but the first are numbers. */
 const STATE = [
-  /** Layout, number of buckets and a random id of this making of the namespace: what every script compares. */
+  /** Layout, number of buckets and a random id of this incarnation of the namespace: what every script compares. */
   'identity',
   /** The last position of the ledger that was given. */
   'last',
@@ -90,7 +94,7 @@ const STATE_PATTERN = `^(%S+)${' (%d+)'.repeat(STATE.length - 1)}$`
 const STATE_NUMBERS = STATE.slice(1)
 
 /**
- * Lua cannot tell more than about 8000 values to a function, and prints large numbers with an exponent unless told
+ * Lua cannot pass more than about 8000 values to a function, and prints large numbers with an exponent unless told
  * otherwise.
  */
 const COMMON = `
@@ -147,7 +151,7 @@ local function stateText()
 end
 `
 
-/** What the ledger knows of an id, and the event at a position. \`appended\` has those of this call. */
+/** What the ledger has of an id, and the event at a position. \`appended\` has those of this call. */
 const LEDGER = `
 local live, known, spans, appended = hash('live'), hash('known'), {}, {}
 local function knownOf(id)
@@ -225,7 +229,7 @@ export function scriptOf(kind: ScriptKind, text: string): Script {
 }
 
 /** What every script does first that works in a bucket of the namespace. */
-export const KNOW_STATE: string = `
+export const LOAD_STATE: string = `
 state = readState(live.state)
 if not state or state.identity ~= identity then return '${ANOTHER}' end
 `

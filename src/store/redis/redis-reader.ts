@@ -60,7 +60,7 @@ export interface WalkedPage {
   readonly shown: readonly ShownRecord[]
 }
 
-/** An entry with its place in an answer that several buckets contribute to. */
+/** An entry in an answer that several buckets contribute to. */
 interface Placed extends PlacedRecord {
   readonly bucket: number
   /** It has ended and is live until its lock delay has passed: these come last. */
@@ -147,7 +147,7 @@ export class RedisReader {
 
   /**
    * In the order of the ends, then what is delayed. What has passed from the second to the first between two looks is found
-   * by looking once more behind the last end.
+   * by looking once more after the last end.
    */
   async #ended(ask: Ask): Promise<Gathered> {
     const { query, bucket, floor } = ask
@@ -313,14 +313,14 @@ function isDelayedCursor({ after }: EntryQuery): boolean {
   return after !== undefined && Number(after.split(' ')[1] ?? 0) >= DELAYED
 }
 
-/** Two buckets may have entries at one place; then those of the first bucket come first. */
+/** Two buckets may have entries of equal rank (`place`); then those of the first bucket come first. */
 function floorOf({ after }: EntryQuery, bucket: number): number {
   if (after === undefined) return 0
   const [place = 0, told = 0] = after.split(' ').map(Number)
   return bucket <= told % DELAYED ? place : place - 1
 }
 
-/** The first row in which a position behind this one may lie. */
+/** The first row in which a position after this one may lie. */
 function rowBefore(place: number): string {
   return String(Math.max(0, place + 1 - EVENTS_PER_ROW))
 }

@@ -3,8 +3,8 @@
  * is, the core says; here it becomes a JSON array. The fence stands before it, because the server may move it.
  *
  * And a group of attempts as the argument of the script that commits (redis-commit-script.ts), and its answer. The argument is
- * plain JSON, whose fields the script reads by these names. What is undefined is left out, because the script would take a
- * null for something. Numbers that the script only compares or copies are texts.
+ * plain JSON, whose fields the script reads by these names. What is undefined is left out, because
+ * `cjson.null` counts as true in Lua. Numbers that the script only compares or copies are texts.
  */
 import type { LeaseEventType } from '../../core/event.ts'
 import {
@@ -142,7 +142,7 @@ export function entryText(entry: Entry): RecordText {
 
 /** An entry as the server keeps it. */
 export interface PlacedRecord extends VersionedEntry {
-  /** Its place in the order of creation, or for one that has ended in that of the ends, on the scale of positions. */
+  /** Its rank in the order of creation, or for one that has ended in that of the ends, on the scale of positions. */
   readonly place: number
 }
 
@@ -187,7 +187,7 @@ export function typeOf(word: string): LeaseEventType {
   return `${TYPE_PREFIX}${word}` as LeaseEventType
 }
 
-/** A text, and the numbers that stand before it, which the server writes by their distance from its position. */
+/** A text, and the numbers that stand before it, which the server writes by their offset from its position. */
 export interface EventText {
   readonly fence: number
   readonly atMs: number
@@ -214,13 +214,13 @@ export interface StoredEvent extends RecordedEvent {
 const EVENT_PATTERN = /^(\S+) (-?\d*) (?:(-?\d+) )?(\d+) (\[.*\])$/s
 
 export function eventOf(text: string, position: number): StoredEvent {
-  const [, leaseId, fenceText, behindMs, version, json] = EVENT_PATTERN.exec(text) ?? []
+  const [, leaseId, fenceText, offsetMs, version, json] = EVENT_PATTERN.exec(text) ?? []
   if (leaseId === undefined || json === undefined) {
     throw new Error("an entry of the ledger is not Tenure's")
   }
   const [word, ...fields] = JSON.parse(json) as [string, ...unknown[]]
-  const isFull = behindMs === undefined
-  const atMs = isFull ? Number(fields.shift()) : msOf(position) - Number(behindMs)
+  const isFull = offsetMs === undefined
+  const atMs = isFull ? Number(fields.shift()) : msOf(position) - Number(offsetMs)
   const [resource, holder, session, request, kept] = fields as unknown as EventFields
   const requestId = request === true ? leaseId : request
   const type = typeOf(word)
@@ -329,20 +329,20 @@ function writeArgument(write: EntryWrite): object {
 }
 
 /**
- * In which lists it changes: where its claim is listed (`place`) and how, without `claim` it is not any more; its rank among the
- * deadlines, false for none any more; whose sets of live ids it joins or leaves.
+ * In which lists it changes: the resource in whose list its claim is (`listedAt`), and as what (`listedEntry`; absent: remove it
+ * from that list); its deadline in the set of deadlines, false to remove it there; whose sets of live ids it joins or leaves.
  */
 function listFields({ before, after }: EntryWrite): object {
   const was = isLiveRecord(before) ? before : null
   const is = isLiveRecord(after) ? after : null
   const entry = (is ?? was)?.entry
   if (entry === undefined) return {}
-  const claim = is === null ? undefined : `${is.claim}${extentOf(entry)}`
+  const listedEntry = is === null ? undefined : `${is.claim}${extentOf(entry)}`
   const isMoved = was?.entry.session !== is?.entry.session
   return {
     ...(was?.claim === is?.claim
       ? {}
-      : { place: entry.resource, isTree: isTree(entry.resource) || undefined, claim }),
+      : { listedAt: entry.resource, isTree: isTree(entry.resource) || undefined, listedEntry }),
     due: is === null ? false : (liveDeadline(is.entry)?.us ?? 0),
     holder: was === null || is === null ? entry.holder : undefined,
     leaves: isMoved ? was?.entry.session : undefined,
@@ -381,14 +381,14 @@ function markArgument(
 }
 
 /**
- * Clock, revision, settings, how far the clock is behind, how many attempts were looked at; then, by number from 1 on,
+ * Clock, revision, settings, how far the clock is behind, how many attempts the group had; then, by number from 1 on,
  * those of which there is more to say than that they were committed: by how much their fences were moved, or views.
  */
 type ScriptAnswer = readonly [
   nowUs: number,
   revision: number,
   settings: readonly string[] | null,
-  behindMs: number,
+  clockLagMs: number,
   attempts: number,
   ...told: unknown[],
 ]
@@ -397,7 +397,7 @@ const COMMITTED: Reply = { kind: 'committed', fencesMovedBy: 0 }
 
 /**
  * The script has run when this reads its answer, so whatever cannot be understood leaves open what was written. An
- * attempt whose own answer is good is not told of that of another.
+ * unreadable answer to one attempt does not fail the others.
  */
 export function groupReplyOf(
   answer: unknown,
@@ -405,15 +405,15 @@ export function groupReplyOf(
   url: string,
 ): GroupReply {
   try {
-    const [nowUs, revision, settings, behindMs] = answer as ScriptAnswer
-    const behind = numberOf(behindMs)
+    const [nowUs, revision, settings, lagMs] = answer as ScriptAnswer
+    const clockLagMs = numberOf(lagMs)
     return {
       nowUs: numberOf(nowUs),
       settingsRevision: numberOf(revision),
       settings: settings === null ? null : settingRows(settings),
       replies:
-        behind > 0
-          ? attempts.map(() => ({ kind: 'clock_behind', behindMs: behind }))
+        clockLagMs > 0
+          ? attempts.map(() => ({ kind: 'clock_behind', behindMs: clockLagMs }))
           : repliesOf(answer as ScriptAnswer, attempts, url),
     }
   } catch (error) {

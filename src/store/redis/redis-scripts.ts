@@ -9,7 +9,7 @@ import {
   DAY_MS,
   EVENTS_PER_ROW,
   FORMER_LAYOUT_VERSION,
-  KNOW_STATE,
+  LOAD_STATE,
   LAYOUT_VERSION,
   scriptOf,
   type Script,
@@ -54,7 +54,7 @@ return identity
 /** ARGV: field, and its value unless it is to be removed. */
 export const CONFIGURE_SCRIPT: Script = scriptOf(
   'writes',
-  `${KNOW_STATE}
+  `${LOAD_STATE}
 if ARGV[2] == nil then
   call('HDEL', P .. 'settings', ARGV[1])
 else
@@ -69,7 +69,7 @@ return 1
 /** Puts the settings of one bucket into another. ARGV: revision, then fields and values. */
 export const COPY_SETTINGS_SCRIPT: Script = scriptOf(
   'writes',
-  `${KNOW_STATE}
+  `${LOAD_STATE}
 if state.revision >= tonumber(ARGV[1]) then return 0 end
 call('DEL', P .. 'settings')
 for n = 2, #ARGV, 2 do call('HSET', P .. 'settings', ARGV[n], ARGV[n + 1]) end
@@ -90,11 +90,11 @@ return 1
  *     due MOST             what is live and whose deadline has passed
  *     claims PLACE         what is live at a place, which is JSON
  *     overlapping PLACE    the same; goes on after so many milliseconds if the clock is too far behind the last commit
- *     unrecorded FROM COUNT   those of which the ledger does not tell, by creation
+ *     unrecorded FROM COUNT   those without an event in the ledger, by creation
  */
 export const LOOK_SCRIPT: Script = scriptOf(
   'reads',
-  `${KNOW_STATE}${PLACES}
+  `${LOAD_STATE}${PLACES}
 local given = clock()
 local now = math.max(given, state.high)
 local answer = { now, '' }
@@ -141,7 +141,7 @@ return show(answer, ids)
  */
 export const WALK_SCRIPT: Script = scriptOf(
   'reads',
-  `${KNOW_STATE}
+  `${LOAD_STATE}
 local from, to, wanted, leaseId, part = ARGV[2], ARGV[3], ARGV[5], ARGV[6], ARGV[7]
 if leaseId ~= '' then
   -- Nothing of a lease lies before the row of its first event, or behind that of its end.
@@ -195,7 +195,7 @@ return answer
  */
 export const PRUNE_SCRIPT: Script = scriptOf(
   'deletes',
-  `${KNOW_STATE}
+  `${LOAD_STATE}
 local gone, entries, changed = cjson.decode(ARGV[1]), 0, {}
 for _, at in ipairs(gone.ended) do
   local record = knownOf(at.id)
@@ -230,7 +230,7 @@ end
 /** Counts refusals. ARGV: how many rows there may be; then for each its key, how often, and the last of them as in a row. */
 export const COUNT_REFUSALS_SCRIPT: Script = scriptOf(
   'writes',
-  `${KNOW_STATE}${REMOVE_REFUSALS}
+  `${LOAD_STATE}${REMOVE_REFUSALS}
 for n = 2, #ARGV, 3 do
   local key, last = ARGV[n], ARGV[n + 2]
   local count, kept = match(call('HGET', P .. 'refusals', key) or '0 0', '^(%d+) (.*)$')
@@ -247,7 +247,7 @@ return 1
 /** Refusals by time. ARGV: command, from which to which time, how many to pass over, how many. Answers with keys and rows. */
 export const REFUSALS_SCRIPT: Script = scriptOf(
   'reads',
-  `${KNOW_STATE}
+  `${LOAD_STATE}
 local keys = call(ARGV[1], P .. 'refused', ARGV[2], ARGV[3], 'LIMIT', ARGV[4], ARGV[5])
 local rows, answer = {}, {}
 fetch('refusals', keys, rows)
@@ -262,7 +262,7 @@ return answer
  */
 export const NOTE_PRUNED_SCRIPT: Script = scriptOf(
   'deletes',
-  `${KNOW_STATE}${REMOVE_REFUSALS}
+  `${LOAD_STATE}${REMOVE_REFUSALS}
 call('SET', P .. 'pruned', ARGV[1], 'PX', ARGV[2])
 removeRefusals(call('ZRANGEBYSCORE', P .. 'refused', '-inf', '(' .. ARGV[3]))
 return 1
@@ -275,7 +275,7 @@ return 1
  */
 export const TIDY_SCRIPT: Script = scriptOf(
   'deletes',
-  `${KNOW_STATE}
+  `${LOAD_STATE}
 local before = clock() - ${DAY_MS * 1000}
 local scan = call('HSCAN', P .. 'live', ARGV[1], 'COUNT', ARGV[2])
 local gone = {}
@@ -300,12 +300,12 @@ return scan[1]
  */
 export const ACCEPT_CLOCK_SCRIPT: Script = scriptOf(
   'writes',
-  `${KNOW_STATE}
+  `${LOAD_STATE}
 local now = clock()
-local behind = state.high - now
-if behind <= 0 then return 0 end
+local lag = state.high - now
+if lag <= 0 then return 0 end
 state.high = now
 call('HSET', P .. 'live', 'state', stateText())
-return math.ceil(behind / 1000)
+return math.ceil(lag / 1000)
 `,
 )
