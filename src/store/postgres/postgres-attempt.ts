@@ -95,7 +95,7 @@ function idsOf({ places, writes }: Attempt): readonly string[] {
   return [...new Set([...requests, ...writes.map(({ id }) => id)])]
 }
 
-/** What does more than to renew an entry concerns all that depends on the claims of its place. */
+/** An attempt that does more than renew conflicts with every attempt that depends on claims there. */
 function reachOf({ places, writes, epochs }: Attempt): readonly Place['readSet'][] {
   const isQuiet =
     epochs.length === 0 &&
@@ -122,17 +122,17 @@ interface Locks {
 }
 
 function noteLocks({ places, writes, epochs }: Attempt, { realms, ids }: Locks): void {
-  // An epoch is kept with its realm, which must not be asked for when the entry is locked already.
+  // Lock the realm of an epoch first, because realms are locked before entries.
   for (const { resource } of epochs) realms.add(resource)
   for (const place of places) {
     const { realm, readSet, own } = place
     const isOfRealm = dependsOnRealm(place)
-    // An attempt that writes nothing waits for no lock.
+    // An attempt at one place that writes nothing takes no realm lock.
     if (isOfRealm && (writes.length > 0 || places.length > 1)) realms.add(realm)
     if (epochs.length > 0) realms.add(realm)
     if (!isOfRealm && own > 0 && writes.length > 0) ids.add(readSet.leaseId)
   }
-  // What is removed is not: the server sees to it that it is still of the version that was compared.
+  // Entries to be removed are not locked: the server deletes them only at the version that was compared.
   for (const { id, before, after } of writes) {
     if (before !== null && after !== null && isLive(after.entry)) ids.add(id)
   }
@@ -150,9 +150,9 @@ function noteWrite({ id, before, after }: EntryWrite, attempt: Attempt, note: No
   if (after !== null && isLive(after.entry)) {
     const row = liveRow(after)
     const is_new_fence = isNewFence(row.fence, attempt)
-    const early_us = row.live_until_us - after.entry.ttlMs * EARLY_US_PER_TTL_MS
+    const earliest_due_us = row.live_until_us - after.entry.ttlMs * EARLY_US_PER_TTL_MS
     const body = JSON.stringify(row.body)
-    note(wasLive ? 'updated' : 'inserted', { ...row, is_new_fence, early_us, body })
+    note(wasLive ? 'updated' : 'inserted', { ...row, is_new_fence, earliest_due_us, body })
   } else if (wasLive) note('removed', { id, version })
   if (after === null && before !== null) note('forgotten', { id })
 }
@@ -188,8 +188,7 @@ function placeRow(place: Place, attempt: Attempt, lowest: ReadonlyMap<string, nu
   const { realm, own, hasPrior, epoch, claims } = place
   const { resource, leaseId, requestId, extent } = place.readSet
   const { fences, writes, events, epochs } = attempt
-  const isDated = dependsOnRealm(place) || events.length + epochs.length > 0
-  const isTrace = writes.length > 0 && dependsOnRealm(place)
+  const comparesWallTime = dependsOnRealm(place) || events.length + epochs.length > 0
   const row: Record<string, unknown> = {
     realm,
     resource,
@@ -200,10 +199,10 @@ function placeRow(place: Place, attempt: Attempt, lowest: ReadonlyMap<string, nu
     epoch,
     from_us: attempt.fromUs,
     before_us: Math.min(attempt.beforeUs, Number.MAX_SAFE_INTEGER),
-    // What has no event and depends on its own entry alone is in the right order by that entry's version.
-    wall_ms: isDated ? attempt.wallMs : Number.MAX_SAFE_INTEGER,
+    // An attempt without events on its own entry alone is ordered by that entry's version, so its wall time is not compared.
+    wall_ms: comparesWallTime ? attempt.wallMs : Number.MAX_SAFE_INTEGER,
     // The wall time of a renewal is known from its entry; that of an advance is known from the realm alone.
-    leaves_trace: isTrace || epochs.length > 0,
+    updates_realm: epochs.length > 0 || (writes.length > 0 && dependsOnRealm(place)),
   }
   if (requestId !== null) row['request'] = requestId
   if (fences !== null)
@@ -220,7 +219,7 @@ function dependency(place: Place): object {
   const { claims, behind, isKeepAlive, readSet } = place
   if (claims === null) return { depends_on: 'entry' }
   if (behind !== undefined) {
-    return { depends_on: 'last', claims: claimText([behind]), after: behind.id }
+    return { depends_on: 'behind', claims: claimText([behind]), behind: behind.id }
   }
   // In the order in which the server compares.
   const seen = claims.toSorted((a, b) => (a.id < b.id ? -1 : 1))
@@ -240,7 +239,7 @@ function claimText(claims: readonly SeenClaim[]): string {
   return claims.map(({ id, claim }) => `${id}:${claim}`).join()
 }
 
-/** Of few entries it is cheaper to hear all again. */
+/** Of fewer entries it is cheaper to be sent all again. */
 const VERSIONS_MIN = 8
 
 function tellsVersions(claims: readonly SeenClaim[]): boolean {
@@ -306,7 +305,7 @@ export function arrayText(values: readonly string[]): string {
 interface ViewJson extends Omit<PlaceView, 'entries'> {
   readonly live: readonly LiveRow[]
   readonly ended: readonly EventRow[]
-  /** Of what the place has told the versions of. */
+  /** Of the entries whose versions the place has sent. */
   readonly gone: readonly string[] | null
 }
 
@@ -328,7 +327,7 @@ export function repliesOf(
   })
 }
 
-/** What came before the claim that a place went behind was not read, so that all of it is as the place has it. */
+/** Entries before the claim that a ticket goes `behind` were not read; the attempt's own copy of them is used. */
 function viewFrom({ live, ended, gone, ...view }: ViewJson, place: Place | undefined): PlaceView {
   const told = [...live.map(keptOf), ...ended.map(endedKept)]
   return { ...view, entries: withUntold(told, view.isPartial === true ? [] : gone, place) }

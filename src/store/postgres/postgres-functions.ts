@@ -5,8 +5,8 @@
  * (postgres-attempt.ts sees to that).
  *
  *  1. Lock, in one order everywhere so that no two calls wait for each other: realms by name, then entries by id. A realm that
- *     is not there yet is made at the end, in one row with what the attempt leaves there. If two calls make it, the later one
- *     fails and is sent again, and then makes it first.
+ *     is not there yet is made at the end, in one row with what the attempt leaves there. If two calls make it, the second
+ *     INSERT fails; the store sends that call again, and then it makes the realm before it takes locks.
  *  2. Read the clock.
  *  3. Compare what each attempt was decided on with what is there, after all locks are held: each statement of a VOLATILE
  *     function sees what was committed before it began.
@@ -102,7 +102,7 @@ END $$;`
 const PLACE = `p(attempt integer, realm text, resource text, id uuid, own integer, depends_on text,
       claims text, holder text, above text[], stem text, request uuid, has_prior boolean,
       epoch bigint, from_us bigint, before_us bigint, wall_ms bigint, lowest_fence bigint,
-      last_fence bigint, leaves_trace boolean)`
+      last_fence bigint, updates_realm boolean)`
 
 /** The entry of an id that is not live is what the last event that ended it has left; such events have a version. */
 function versionOf(id: string): string {
@@ -131,21 +131,22 @@ const CLAIMS = `string_agg(l.id::text || ':' || l.claim, ',' ORDER BY l.id)`
 const LIVE_HERE = `tenure.live_leases AS l
             WHERE l.resource = p.resource AND l.namespace + 0 = p_namespace`
 
-/** Whether what a place depends on besides its own entry is different from what the attempt has seen. */
+/** Whether the entries that a place depends on differ from what the attempt has seen, or were renewed after its wall time. */
 const CLAIMS_DIFFER = `CASE p.depends_on
-          -- All live entries that overlap a flat resource, or one of a tree, none of them renewed later.
+          -- All live entries that overlap a flat resource, or one of a tree, none renewed later than
+          -- the attempt's wall time.
           WHEN 'flat' THEN (SELECT coalesce(${CLAIMS}, '') <> p.claims OR max(l.renewed_at) > p.wall_ms
             FROM ${LIVE_HERE})
           WHEN 'tree' THEN (SELECT coalesce(${CLAIMS}, '') <> p.claims OR max(l.renewed_at) > p.wall_ms
             FROM tenure.overlapping_v9(p_namespace, p.resource, p.stem, p.above) AS l)
           -- The claim that was filed last, which the new ticket goes behind.
-          WHEN 'last' THEN (SELECT l.id::text || ':' || l.claim FROM ${LIVE_HERE}
+          WHEN 'behind' THEN (SELECT l.id::text || ':' || l.claim FROM ${LIVE_HERE}
             ORDER BY l.number + 0 DESC LIMIT 1) IS DISTINCT FROM p.claims
           -- A keep-alive: what its holder has there, and that the time of no entry has run out.
           WHEN 'keep_alive' THEN (SELECT coalesce(${CLAIMS} FILTER (WHERE l.holder = p.holder), '')
               <> p.claims OR bool_or(l.live_until_us <= now_us)
             FROM ${LIVE_HERE})
-          -- Its own entry alone, which was not renewed later.
+          -- Its own entry alone: its version is compared apart, and here that it was not renewed later.
           WHEN 'entry' THEN (SELECT l.renewed_at > p.wall_ms FROM tenure.live_leases AS l
             WHERE l.id = p.id AND l.namespace + 0 = p_namespace)
         END`
@@ -178,23 +179,23 @@ const COMPARE = `
     GROUP BY p.attempt) AS c;
   -- Entries that an attempt writes, and that are no place's own.
   IF p_versions IS NOT NULL THEN
-    FOR stale IN SELECT DISTINCT v.attempt
+    FOR missed_attempt IN SELECT DISTINCT v.attempt
       FROM jsonb_to_recordset(p_versions) AS v(attempt integer, id uuid, version integer)
       WHERE v.version <> ${versionOf('v.id')} AND answers[v.attempt] <> ${CLOCK_BEHIND}
     LOOP
-      answers[stale] := ${MISSED};
+      answers[missed_attempt] := ${MISSED};
     END LOOP;
   END IF;`
 
 const ENTRY = `u(attempt integer, id uuid, resource text, holder text, session text, state text,
         extent text, fence bigint, is_new_fence boolean, version integer, claim integer,
-        live_until_us bigint, early_us bigint, renewed_at bigint, body text)`
+        live_until_us bigint, earliest_due_us bigint, renewed_at bigint, body text)`
 
 const MOVED_FENCE = `u.fence + CASE WHEN u.is_new_fence THEN answers[u.attempt] ELSE 0 END`
 
 /**
- * \`due_us\` of an entry is never later than \`live_until_us\`, and stands still while it is not much earlier: so a renewal
- * changes no index. A locked row does not move, and is updated by its row address (\`ctid\`), or the planner may join in
+ * \`due_us\` of an entry is never later than \`live_until_us\`, and is left unchanged while it lies within half a TTL
+ * before it: so a renewal changes no index. A locked row does not move, and is updated by its row address (\`ctid\`), or the planner may join in
  * the wrong order.
  */
 const WRITE_ENTRIES = `
@@ -207,17 +208,18 @@ const WRITE_ENTRIES = `
   END IF;
   IF p_updated IS NOT NULL THEN
     WITH changed AS MATERIALIZED (
-      SELECT u.*, o.ctid AS place FROM jsonb_to_recordset(p_updated) AS ${ENTRY}
+      SELECT u.*, o.ctid AS row_address FROM jsonb_to_recordset(p_updated) AS ${ENTRY}
         LEFT JOIN tenure.live_leases AS o ON o.id = u.id AND o.namespace + 0 = p_namespace
       WHERE answers[u.attempt] >= 0)
     UPDATE tenure.live_leases AS l SET holder = u.holder, session = u.session, state = u.state,
         extent = u.extent, fence = ${MOVED_FENCE}, version = u.version, claim = u.claim,
         live_until_us = u.live_until_us, renewed_at = u.renewed_at, body = u.body::json,
-        due_us = CASE WHEN l.due_us BETWEEN u.early_us AND u.live_until_us THEN l.due_us
+        due_us = CASE WHEN l.due_us BETWEEN u.earliest_due_us AND u.live_until_us THEN l.due_us
           ELSE u.live_until_us END
-      FROM changed AS u WHERE l.ctid = u.place;
+      FROM changed AS u WHERE l.ctid = u.row_address;
   END IF;
-  -- What goes is not locked before, which would write it twice; so a renewal may have come in between.
+  -- Rows to be deleted are not locked first, because lock and delete would both write the row; so a renewal may have come in
+  -- between.
   IF p_removed IS NOT NULL THEN
     WITH asked AS MATERIALIZED (
       SELECT d.id, d.version FROM jsonb_to_recordset(p_removed)
@@ -226,8 +228,8 @@ const WRITE_ENTRIES = `
       DELETE FROM tenure.live_leases AS l USING asked
         WHERE l.id = asked.id AND l.namespace + 0 = p_namespace AND l.version = asked.version
         RETURNING l.id)
-    SELECT (SELECT count(*) FROM asked) - (SELECT count(*) FROM gone) INTO stale;
-    IF stale > 0 THEN
+    SELECT (SELECT count(*) FROM asked) - (SELECT count(*) FROM gone) INTO not_removed;
+    IF not_removed > 0 THEN
       RAISE EXCEPTION 'an entry was renewed while it was removed' USING ERRCODE = '40001';
     END IF;
   END IF;
@@ -238,7 +240,7 @@ const WRITE_ENTRIES = `
       WHERE answers[d.attempt] >= 0));
   END IF;`
 
-/** A number of the ledger is announced before any other is taken, once in a call, and only if one will be. */
+/** If any event is to be written, the call first takes one ledger number and announces it. */
 const APPEND = `
   IF p_events IS NOT NULL THEN
     PERFORM tenure.announce();
@@ -264,27 +266,27 @@ const APPEND = `
         type = excluded.type, keep_until = excluded.keep_until;
   END IF;`
 
-const TRACES = `SELECT p.realm, max(p.last_fence + answers[p.attempt]) AS last_fence,
+const REALM_UPDATES = `SELECT p.realm, max(p.last_fence + answers[p.attempt]) AS last_fence,
         max(p.wall_ms) AS wall_ms
       FROM jsonb_to_recordset(p_places) AS ${PLACE}
-      WHERE p.leaves_trace AND answers[p.attempt] >= 0 GROUP BY p.realm`
+      WHERE p.updates_realm AND answers[p.attempt] >= 0 GROUP BY p.realm`
 
 /**
  * What stays of an attempt in its realms: the last fence, the wall time and the time of its commit, and epochs. A realm is
  * locked since the first step, or was not there then: it begins at the floor, with an INSERT that fails (23505) if
  * another call has made it meanwhile.
  */
-const LEAVE_TRACES = `
+const UPDATE_REALMS = `
   IF cardinality(locked) < cardinality(p_realms) THEN
     INSERT INTO tenure.realms (namespace, realm, last_fence, last_wall_ms, last_us)
       SELECT p_namespace, t.realm, greatest(floor, t.last_fence), t.wall_ms, now_us
-      FROM (${TRACES}) AS t WHERE t.realm <> ALL (locked) ORDER BY t.realm COLLATE "C";
+      FROM (${REALM_UPDATES}) AS t WHERE t.realm <> ALL (locked) ORDER BY t.realm COLLATE "C";
   END IF;
   UPDATE tenure.realms AS r SET
       last_fence = greatest(r.last_fence, t.last_fence),
       last_wall_ms = greatest(r.last_wall_ms, t.wall_ms),
       last_us = greatest(r.last_us, now_us)
-    FROM (${TRACES}) AS t
+    FROM (${REALM_UPDATES}) AS t
     WHERE r.realm = t.realm AND r.realm = ANY (locked) AND r.namespace + 0 = p_namespace;
   IF p_epochs IS NOT NULL THEN
     INSERT INTO tenure.realms (namespace, realm, epoch)
@@ -299,7 +301,7 @@ const LEAVE_TRACES = `
       WHERE answers[w.attempt] >= 0;
   END IF;`
 
-/** Views for those that missed, and for those that met a clock that is behind by how many milliseconds it is. */
+/** For each attempt that missed its views; for each that met a clock that is behind, by how many milliseconds it is. */
 const TELL = `
   SELECT json_agg(t.told ORDER BY t.attempt) INTO told FROM (
     SELECT p.attempt, CASE WHEN answers[p.attempt] = ${MISSED}
@@ -323,7 +325,8 @@ CREATE OR REPLACE FUNCTION tenure.attempt_v13(
 DECLARE
   watched bigint;
   floor bigint;
-  stale integer;
+  missed_attempt integer;
+  not_removed bigint;
   locked text[];
 BEGIN
   -- Lock.
@@ -356,7 +359,7 @@ BEGIN
   IF 0 <= ANY (answers) THEN
     ${WRITE_ENTRIES}
     ${APPEND}
-    ${LEAVE_TRACES}
+    ${UPDATE_REALMS}
   END IF;
   -- Tell.
   IF 0 > ANY (answers) THEN
@@ -365,9 +368,9 @@ BEGIN
 END $$;`
 
 /**
- * What is really at a place. Where it goes behind a claim (`after`) that is still so, only that one and what was made
- * later is told; its ticket depends on nothing else. Where it says which versions it has seen (`versions`, in the order of `claims`), only what
- * has changed since is told, and what is gone: in a long queue that is little.
+ * What is really at a place. Where its ticket goes behind an entry (`behind`) whose claim number is still the same, only that
+ * entry and what was made later is shown; the ticket depends on nothing else. Where it says which versions it has seen
+ * (`versions`, in the order of `seen`), only what has changed since is shown, and which ids are gone: in a long queue that is little.
  */
 const VIEW = `
 CREATE OR REPLACE FUNCTION tenure.view_v13(p_namespace integer, place jsonb, p_now_us bigint)
@@ -385,7 +388,8 @@ DECLARE
   newest bigint;
   first bigint;
   seen uuid[];
-  changed uuid[];
+  ids_to_show uuid[];
+  live_ids uuid[];
   gone json;
   marked record;
   live_rows json;
@@ -399,29 +403,29 @@ BEGIN
       FROM tenure.overlapping_v9(p_namespace, wanted, stem, above) AS l;
   ELSIF place->>'depends_on' <> 'entry' THEN
     SELECT l.number INTO first FROM tenure.live_leases AS l
-      WHERE l.id = (place->>'after')::uuid AND l.namespace + 0 = p_namespace
+      WHERE l.id = (place->>'behind')::uuid AND l.namespace + 0 = p_namespace
         AND l.id::text || ':' || l.claim = place->>'claims';
     SELECT array_agg(l.id), array_agg(l.version), max(l.renewed_at) INTO present, versions, newest
       FROM tenure.live_leases AS l WHERE l.resource = wanted AND l.namespace + 0 = p_namespace
         AND (first IS NULL OR l.number >= first);
   END IF;
-  changed := present;
+  ids_to_show := present;
   IF place->'versions' IS NOT NULL THEN
     seen := ARRAY(SELECT (jsonb_array_elements_text(place->'seen'))::uuid);
-    changed := ARRAY(SELECT p.id FROM unnest(present, versions) AS p(id, version)
+    ids_to_show := ARRAY(SELECT p.id FROM unnest(present, versions) AS p(id, version)
       WHERE (p.id, p.version) NOT IN (SELECT * FROM unnest(seen,
         ARRAY(SELECT (jsonb_array_elements_text(place->'versions'))::integer))));
     gone := to_json(ARRAY(SELECT id FROM unnest(seen) AS id
       WHERE id NOT IN (SELECT * FROM unnest(present))));
   END IF;
-  changed := changed || ARRAY[own, marked.lease_id];
-  SELECT json_agg(row_to_json(l)), array_agg(l.id) INTO live_rows, seen FROM (
+  ids_to_show := ids_to_show || ARRAY[own, marked.lease_id];
+  SELECT json_agg(row_to_json(l)), array_agg(l.id) INTO live_rows, live_ids FROM (
     SELECT ${LIVE_COLUMNS} FROM tenure.live_leases
-    WHERE id = ANY (changed) AND namespace + 0 = p_namespace) AS l;
+    WHERE id = ANY (ids_to_show) AND namespace + 0 = p_namespace) AS l;
   SELECT json_agg(row_to_json(e)) INTO ended_rows FROM (
     SELECT DISTINCT ON (lease_id) ${EVENT_COLUMNS} FROM tenure.ledger
     WHERE lease_id = ANY (ARRAY[own, marked.lease_id]) AND version IS NOT NULL
-      AND namespace + 0 = p_namespace AND lease_id <> ALL (coalesce(seen, '{}'))
+      AND namespace + 0 = p_namespace AND lease_id <> ALL (coalesce(live_ids, '{}'))
     ORDER BY lease_id, seq + 0 DESC) AS e;
   SELECT * INTO at FROM tenure.realms WHERE realm = named AND namespace = p_namespace;
   -- At depth \`entry\` no decision asks how many tickets there are, and to count thousands takes long.
