@@ -177,9 +177,9 @@ export class ReferenceBackend implements Backend {
 
   #isAsBelieved(place: Place, view: RealmView, { attempt, nowUs }: Moment): boolean {
     const { readSet, own, claims, hasPrior, epoch } = place
-    // What has no event and depends on its own entry alone is in the right order by that entry's version.
-    const isDated = claims !== null || attempt.events.length + attempt.epochs.length > 0
-    if (isDated && attempt.wallMs < this.#timesOf(place.realm).lastWallMs) return false
+    // An attempt without events on its own entry alone is ordered by that entry's version, so its wall time is not compared.
+    const comparesWallTime = claims !== null || attempt.events.length + attempt.epochs.length > 0
+    if (comparesWallTime && attempt.wallMs < this.#timesOf(place.realm).lastWallMs) return false
     if (this.#versionOf(readSet.leaseId) !== own) return false
     if ((view.prior !== null) !== hasPrior || view.epoch !== epoch) return false
     if (claims === null) return true
