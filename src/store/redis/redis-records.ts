@@ -270,7 +270,11 @@ function attemptArgument(attempt: Attempt, channelOf: GroupFacts['channelOf']): 
   const { fromUs, beforeUs, wallMs, fences, epochs } = attempt
   const writes = attempt.writes.filter(({ before, after }) => before !== null || after !== null)
   return {
-    ...{ fromUs, beforeUs, wallMs, fences: fences ?? undefined, epochs },
+    fromUs,
+    beforeUs,
+    wallMs,
+    fences: fences ?? undefined,
+    epochs,
     places: attempt.places.map(placeArgument),
     writes: writes.map(writeArgument),
     events: eventArguments(attempt, writes),
@@ -282,7 +286,8 @@ function attemptArgument(attempt: Attempt, channelOf: GroupFacts['channelOf']): 
 /** `resource` is that of a tree; elsewhere it is the realm. */
 function placeArgument({ readSet, realm, own, claims, behind, hasPrior, epoch }: Place): object {
   const { leaseId, requestId, resource, extent } = readSet
-  const place = {
+  const tree = isTree(resource)
+  return {
     id: leaseId,
     realm,
     ownVersion: String(own),
@@ -292,10 +297,10 @@ function placeArgument({ readSet, realm, own, claims, behind, hasPrior, epoch }:
     // All live entries there, as realms list them; or the last of them; neither if they do not matter.
     claims: behind === undefined ? claims?.map(claimText).join('') : undefined,
     behind: behind && claimText(behind),
+    resource: tree ? resource : undefined,
+    above: tree ? ancestorsOf(resource) : undefined,
+    subtree: (tree && extent === 'subtree') || undefined,
   }
-  if (!isTree(resource)) return place
-  const subtree = extent === 'subtree' || undefined
-  return { ...place, resource, above: ancestorsOf(resource), subtree }
 }
 
 function claimText({ id, claim, record }: SeenClaim): string {
@@ -307,47 +312,47 @@ function extentOf({ resource, extent }: Reach): string {
   return isTree(resource) && extent === 'subtree' ? 's' : 'e'
 }
 
-function writeArgument(write: EntryWrite): object {
-  const { id, before, after } = write
-  const entry = (after ?? before)?.entry
-  if (entry === undefined) throw new Error(`nothing is to be written of entry ${id}`)
+/** One literal, here and for a place and an attempt: objects that are put together from others cost several times as much. */
+function writeArgument({ id, before, after }: EntryWrite): object {
+  const written = (after ?? before)?.entry
+  if (written === undefined) throw new Error(`nothing is to be written of entry ${id}`)
+  const was = isLiveRecord(before) ? before : null
+  const is = isLiveRecord(after) ? after : null
+  const live = (is ?? was)?.entry
+  const record = is === null ? undefined : entryText(is.entry)
+  const isListedAnew = live !== undefined && was?.claim !== is?.claim
+  const isMoved = was?.entry.session !== is?.entry.session
   const tickets = Number(isPending(after)) - Number(isPending(before))
   return {
     id,
     // Its version; 0 if it was not there.
     expected: String(before?.version ?? 0),
-    isRecorded: entry.recorded || undefined,
+    isRecorded: written.recorded || undefined,
     // Nothing is kept of it.
     isGone: after === null || undefined,
-    ...(isLiveRecord(after)
-      ? { head: `${after.version} ${after.claim}`, ...entryText(after.entry) }
-      : {}),
-    ...listFields(write),
+    head: is === null ? undefined : `${is.version} ${is.claim}`,
+    fence: record?.fence,
+    untilUs: record?.untilUs,
+    text: record?.text,
+    // The resource in whose list its claim is, and as what; absent: it is removed from that list.
+    listedAt: isListedAnew ? live.resource : undefined,
+    isTree: (isListedAnew && isTree(live.resource)) || undefined,
+    listedEntry: isListedAnew && is !== null ? `${is.claim}${extentOf(live)}` : undefined,
+    // Its deadline in the set of deadlines; false: it is removed there.
+    due: dueOf(is, live),
+    // Whose sets of live ids it joins or leaves.
+    holder: was === null || is === null ? live?.holder : undefined,
+    leaves: isMoved ? was?.entry.session : undefined,
+    joins: isMoved ? is?.entry.session : undefined,
     // How many tickets of the realm there are more.
-    ...(tickets === 0 ? {} : { tickets, realm: realmOf(entry.resource) }),
+    tickets: tickets === 0 ? undefined : tickets,
+    realm: tickets === 0 ? undefined : realmOf(written.resource),
   }
 }
 
-/**
- * In which lists it changes: the resource in whose list its claim is (`listedAt`), and as what (`listedEntry`; absent: remove it
- * from that list); its deadline in the set of deadlines, false to remove it there; whose sets of live ids it joins or leaves.
- */
-function listFields({ before, after }: EntryWrite): object {
-  const was = isLiveRecord(before) ? before : null
-  const is = isLiveRecord(after) ? after : null
-  const entry = (is ?? was)?.entry
-  if (entry === undefined) return {}
-  const listedEntry = is === null ? undefined : `${is.claim}${extentOf(entry)}`
-  const isMoved = was?.entry.session !== is?.entry.session
-  return {
-    ...(was?.claim === is?.claim
-      ? {}
-      : { listedAt: entry.resource, isTree: isTree(entry.resource) || undefined, listedEntry }),
-    due: is === null ? false : (liveDeadline(is.entry)?.us ?? 0),
-    holder: was === null || is === null ? entry.holder : undefined,
-    leaves: isMoved ? was?.entry.session : undefined,
-    joins: isMoved ? is?.entry.session : undefined,
-  }
+function dueOf(is: VersionedEntry | null, live: Entry | undefined): number | false | undefined {
+  if (is === null) return live === undefined ? undefined : false
+  return liveDeadline(is.entry)?.us ?? 0
 }
 
 function eventArguments({ events }: Attempt, writes: readonly EntryWrite[]): readonly object[] {
