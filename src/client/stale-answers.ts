@@ -22,8 +22,9 @@ export interface SeenFence {
  */
 export class FenceMemory {
   readonly #capacity: number
-  /** In order of use, the least recent first. */
-  readonly #seen = new Map<string, SeenFence>()
+  #recent = new Map<string, SeenFence>()
+  /** What was recent before: all of it goes at once, because taking the oldest key out of a map costs 4 µs. */
+  #older: ReadonlyMap<string, SeenFence> = new Map()
 
   constructor(capacity: number = REALMS_MAX) {
     this.#capacity = capacity
@@ -31,22 +32,16 @@ export class FenceMemory {
 
   /** The highest fence seen so far; to be read before a request is sent. */
   highest(realm: string): SeenFence | null {
-    return this.#seen.get(realm) ?? null
+    return this.#recent.get(realm) ?? this.#older.get(realm) ?? null
   }
 
-  /**
-   * While there is room for as many again, a realm keeps its place: taking a key out of a map and putting it back costs
-   * more than the rest of this. A client that fills the other half moves all that are still in use.
-   */
   remember(realm: string, seen: SeenFence): void {
-    const known = this.#seen.get(realm)
-    if (known !== undefined && this.#seen.size * 2 > this.#capacity) this.#seen.delete(realm)
-    this.#seen.set(realm, known !== undefined && known.fence > seen.fence ? known : seen)
-    if (this.#seen.size <= this.#capacity) return
-    for (const oldest of this.#seen.keys()) {
-      this.#seen.delete(oldest)
-      return
+    const known = this.highest(realm)
+    if (this.#recent.size * 2 >= this.#capacity && !this.#recent.has(realm)) {
+      this.#older = this.#recent
+      this.#recent = new Map()
     }
+    this.#recent.set(realm, known !== null && known.fence > seen.fence ? known : seen)
   }
 }
 
