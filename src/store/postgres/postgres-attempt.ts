@@ -44,8 +44,6 @@ export interface CallContext {
   readonly revision: number
   /** A clock that stands in for the server's; null: the server's. */
   readonly nowUs: number | null
-  /** Realms that are not there are made before anything is compared: the rest is done with all of them locked. */
-  readonly makesRealms: boolean
 }
 
 /**
@@ -249,7 +247,7 @@ function tellsVersions(claims: readonly SeenClaim[]): boolean {
 /** The attempts must be independent of each other. */
 export function attemptStatement(
   attempts: readonly Attempt[],
-  { number, namespace, revision, nowUs, makesRealms }: CallContext,
+  { number, namespace, revision, nowUs }: CallContext,
 ): Statement {
   const locks: Locks = { realms: new Set(), ids: new Set() }
   const lists = new Map<ListName, object[]>()
@@ -274,7 +272,7 @@ export function attemptStatement(
     }
   }
   const values = [
-    ...[number, revision, nowUs, String(makesRealms)],
+    ...[number, revision, nowUs],
     ...[locks.realms, locks.ids].map((names) => (names.size === 0 ? null : arrayText([...names]))),
     ...LISTS.map((name) => (lists.has(name) ? JSON.stringify(lists.get(name)) : null)),
   ]

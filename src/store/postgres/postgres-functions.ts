@@ -5,8 +5,8 @@
  * (postgres-attempt.ts sees to that).
  *
  *  1. Lock, in one order everywhere so that no two calls wait for each other: realms by name, then entries by id. A realm that
- *     is not there yet is made at the end, in one row with what the attempt leaves there. If two calls make it, the second
- *     INSERT fails; the store sends that call again, and then it makes the realm before it takes locks.
+ *     is not there yet is made at the end, when all locks are held, in one row with what the attempt leaves there. If two calls
+ *     make it, the second INSERT waits for the first call and fails; the store sends that call again, which finds the realm.
  *  2. Read the clock.
  *  3. Compare what each attempt was decided on with what is there, after all locks are held: each statement of a VOLATILE
  *     function sees what was committed before it began.
@@ -149,6 +149,7 @@ const CLAIMS_DIFFER = `CASE p.depends_on
           -- Its own entry alone: its version is compared apart, and here that it was not renewed later.
           WHEN 'entry' THEN (SELECT l.renewed_at > p.wall_ms FROM tenure.live_leases AS l
             WHERE l.id = p.id AND l.namespace + 0 = p_namespace)
+          ELSE true
         END`
 
 /**
@@ -315,8 +316,7 @@ const TELL = `
 
 const ATTEMPT = `
 CREATE OR REPLACE FUNCTION tenure.attempt_v13(
-  p_namespace integer, p_revision bigint, p_now_us bigint, p_makes_realms boolean,
-  p_realms text[], p_ids uuid[],
+  p_namespace integer, p_revision bigint, p_now_us bigint, p_realms text[], p_ids uuid[],
   p_places jsonb, p_versions jsonb, p_inserted jsonb, p_updated jsonb, p_removed jsonb,
   p_forgotten jsonb, p_events jsonb, p_marks jsonb, p_epochs jsonb, p_wakes jsonb,
   OUT now_us bigint, OUT revision bigint, OUT answers bigint[], OUT told json
@@ -331,12 +331,6 @@ DECLARE
 BEGIN
   -- Lock.
   IF p_realms IS NOT NULL THEN
-    IF p_makes_realms THEN
-      INSERT INTO tenure.realms (namespace, realm, last_fence)
-        SELECT p_namespace, wanted, n.fence_floor FROM unnest(p_realms) AS wanted,
-          tenure.namespaces AS n WHERE n.number = p_namespace ORDER BY wanted COLLATE "C"
-        ON CONFLICT DO NOTHING;
-    END IF;
     SELECT coalesce(array_agg(l.realm), '{}') INTO locked FROM (
       SELECT r.realm FROM tenure.realms AS r WHERE r.realm = ANY (p_realms)
         AND r.namespace + 0 = p_namespace ORDER BY r.realm FOR UPDATE) AS l;
@@ -451,8 +445,8 @@ export const ATTEMPT_FUNCTIONS: string = [LEDGER_END, OVERLAPPING, LISTED, VIEW,
 
 /** The statement that calls it, with a value for each of its parameters. */
 export const CALL_ATTEMPT = `SELECT now_us, revision, answers, told FROM tenure.attempt_v13($1::integer,
-  $2::bigint, $3::bigint, $4::boolean, $5::text[], $6::uuid[], $7::jsonb, $8::jsonb, $9::jsonb, $10::jsonb,
-  $11::jsonb, $12::jsonb, $13::jsonb, $14::jsonb, $15::jsonb, $16::jsonb)`
+  $2::bigint, $3::bigint, $4::text[], $5::uuid[], $6::jsonb, $7::jsonb, $8::jsonb, $9::jsonb,
+  $10::jsonb, $11::jsonb, $12::jsonb, $13::jsonb, $14::jsonb, $15::jsonb)`
 
 /**
  * A realm is forgotten when its last fence, its last wall time and its last commit are all further behind the clock than

@@ -151,32 +151,35 @@ export class PostgresBackend implements Backend {
 
   async attempt(group: Group): Promise<GroupReply> {
     const reply = await this.#attemptBy((make) => {
-      return this.#retrying((isAgain) => this.#options.caller.call(make(isAgain)))
+      return this.#retrying(() => this.#options.caller.call(make()))
     }, group)
     if (reply.settingsRevision === group.settingsRevision) return reply
     return { ...reply, settings: await this.settings() }
   }
 
-  /** The functions lock the rows of the realms that they look at, whether or not they find what was expected there. */
+  /**
+   * The function locks the rows of the realms that it looks at, whether or not it finds what was expected there. Of a realm that
+   * is not there yet nothing can be locked: if another call makes it meanwhile, all of this is done again.
+   */
   async holding<Result>(work: (attempt: Backend['attempt']) => Promise<Result>): Promise<Result> {
     return this.#retrying(() => {
       return this.#options.caller.transaction((send) => {
-        return work((group) => this.#attemptBy((make) => send(make(true)), group))
+        return work((group) => this.#attemptBy((make) => send(make()), group))
       })
     })
   }
 
   async #attemptBy(
-    call: (make: (makesRealms: boolean) => Statement) => Promise<readonly PostgresRow[]>,
+    call: (make: () => Statement) => Promise<readonly PostgresRow[]>,
     { attempts, settingsRevision: revision }: Group,
   ): Promise<GroupReply> {
     const { namespace } = this.#options
     const replies: Reply[] = []
     let [nowUs, settingsRevision]: readonly (string | null | undefined)[] = []
     for (const group of independentGroups(attempts)) {
-      const [row = []] = await call((makesRealms) => {
+      const [row = []] = await call(() => {
         const context = { number: this.#number, namespace, revision, nowUs: this.#nowUs() }
-        return attemptStatement(group, { ...context, makesRealms })
+        return attemptStatement(group, context)
       })
       ;[nowUs, settingsRevision] = row
       replies.push(...repliesOf(group, { answers: row[2] ?? null, told: row[3] ?? null }))
@@ -356,11 +359,11 @@ export class PostgresBackend implements Backend {
     return this.#retrying(() => caller.transaction((send) => send(statement), FEW_AMONG_MANY))
   }
 
-  async #retrying<Result>(call: (isAgain: boolean) => Promise<Result>): Promise<Result> {
+  async #retrying<Result>(call: () => Promise<Result>): Promise<Result> {
     if (this.#closed) throw closedError()
     for (let tries = 1; ; tries += 1) {
       try {
-        return await call(tries > 1)
+        return await call()
       } catch (error) {
         if (tries === TRIES_MAX) throw error
         if (stateOf(error) === NAMESPACE_GONE) await this.#findNamespace()
