@@ -139,15 +139,20 @@ local function isAsExpected(place, attempt)
   if place.behind then return sub(claimsAt(place), -#place.behind) == place.behind end
   return not place.claims or areSame(place.claims, claimsAt(place))
 end
+-- Those that it would write and that have another version than it expects.
+local function movedEntries(attempt)
+  local moved = {}
+  for _, write in ipairs(attempt.writes) do
+    if versionOf(write.id) ~= write.expected then moved[write.id] = true end
+  end
+  return moved
+end
 local function holds(attempt)
   if not isCurrent or now < attempt.fromUs or now >= attempt.beforeUs then return false end
   for _, place in ipairs(attempt.places) do
     if not isAsExpected(place, attempt) then return false end
   end
-  for _, write in ipairs(attempt.writes) do
-    if versionOf(write.id) ~= write.expected then return false end
-  end
-  return true
+  return next(movedEntries(attempt)) == nil
 end
 `
 
@@ -158,16 +163,15 @@ end
  * because it was late, or because its own ticket has ended: it must not be sent the queue for that.
  */
 const VIEW = `
-local function viewOf(place, attempt)
+local function viewOf(place, moved)
   local realm = realmOf(place.realm)
   local claims = (place.claims or place.behind) and claimsAt(place) or ''
   local isPartial = place.behind and find(claims, place.behind, 1, true)
   if isPartial then claims = sub(claims, isPartial + #place.behind) end
   local leaseId, kind
   if place.request then leaseId, kind = priorOf(place.request) end
-  local expected, moved = {}, {}
+  local expected = {}
   for id, number, extent in string.gmatch(place.claims or '', CLAIM) do expected[id] = number .. extent end
-  for _, write in ipairs(attempt.writes) do moved[write.id] = versionOf(write.id) ~= write.expected end
   local ids, seen = {}, {}
   local function add(id)
     if id and not seen[id] then ids[#ids + 1] = id end
@@ -304,8 +308,9 @@ for n, attempt in ipairs(attempts) do
   -- A list of views for a miss; how far its fences were moved, if at all, for a commit.
   local reply
   if not holds(attempt) then
+    local moved = movedEntries(attempt)
     reply = {}
-    for m, place in ipairs(attempt.places) do reply[m] = viewOf(place, attempt) end
+    for m, place in ipairs(attempt.places) do reply[m] = viewOf(place, moved) end
   elseif #attempt.writes > 0 then
     firstFence, shift = attempt.fences and attempt.fences.first, shiftOf(attempt)
     apply(attempt)
