@@ -5,6 +5,7 @@ import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import type { AcquireRequest, LeaseApi } from '../../src/service/lease-api.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
+import type { Store } from '../../src/store-port/store.ts'
 import type { Backend } from '../../src/store/optimistic/backend.ts'
 import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
 import { openPostgresBackend } from '../../src/store/postgres/postgres-store.ts'
@@ -56,6 +57,7 @@ describe.each(SERVERS)('on %s', (_name, start) => {
   let ticks: ServerTicks
   let other: LeaseApi
   let api: LeaseApi
+  let stores: Store[]
   let calls: number
   /** Happens before each call that has something to be carried out. */
   let beforeCall: () => Promise<void>
@@ -63,11 +65,13 @@ describe.each(SERVERS)('on %s', (_name, start) => {
   beforeEach(async () => {
     ticks = new ServerTicks()
     server = await start(ticks)
+    stores = []
     calls = 0
     beforeCall = async () => undefined
     const time = { ...ticks.time, toleranceUs: () => 1_000_000 }
     const serve = async (backend: Backend): Promise<LeaseApi> => {
       const store = await OptimisticStore.open(backend, systemRuntime, time)
+      stores.push(store)
       return new LeaseService({ store, runtime: systemRuntime })
     }
     const driven = async (): Promise<Backend> => ticks.drive(await server.connect())
@@ -129,6 +133,24 @@ describe.each(SERVERS)('on %s', (_name, start) => {
     expect(calls).toBeLessThanOrEqual(WAITERS / 20)
     await Promise.all(wishes.map((one) => api.acquire(one)))
     expect(await waiting()).toEqual([stranger, ...wishes].map(({ id }) => id))
+    expect(calls).toBeLessThanOrEqual(WAITERS / 10)
+  })
+
+  it('also when the server has forgotten meanwhile that they were ever filed', async () => {
+    const wishes = Array.from({ length: WAITERS }, () => wish())
+    await Promise.all(wishes.map((one) => api.acquire(one)))
+    ticks.pass(8_000)
+    await other.acquire(wish())
+    const expects = 'nothing' as const
+    await Promise.all(
+      wishes.map((one) => api.claim({ ...ownLease(one), session: one.session, expects })),
+    )
+    const nowMs = Math.floor(ticks.nowUs() / 1_000) + 86_400_000
+    const cut = { endedBeforeMs: nowMs, nowMs, batch: 1_000 }
+    for (const store of stores) await store.prune(cut)
+    calls = 0
+    await Promise.all(wishes.map((one) => api.acquire(one)))
+    expect((await waiting()).slice(-WAITERS)).toEqual(wishes.map(({ id }) => id))
     expect(calls).toBeLessThanOrEqual(WAITERS / 10)
   })
 

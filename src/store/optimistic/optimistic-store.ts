@@ -480,7 +480,11 @@ export class OptimisticStore implements Store {
       request.mayBeDone ||= isThere(plan.attempt, [view])
       const isNew =
         view.prior === null && view.entries.every(({ entry }) => entry.id !== readSet.leaseId)
-      if (isNew) continue
+      if (isNew) {
+        // What is remembered of it may be what the server has forgotten.
+        this.#cache.forget(readSet)
+        continue
+      }
       this.#cache.learn(shownView(readSet, view, 0))
       // Of a ticket that was dropped it is known now, and the next time it is filed on that.
       request.mayJoin = this.#cache.failedTicket(readSet.leaseId) !== undefined
@@ -514,7 +518,8 @@ export class OptimisticStore implements Store {
     request.views = views.map((believed, index) => {
       const [place, asked] = [shown[index], plan.attempt.places[index]]
       if (place === undefined || asked === undefined) throw this.#nonsense('a place has no view')
-      const confirmedUs = place.isPartial === true ? believed.confirmedUs : now.tick.us
+      const isWhole = place.isPartial !== true && asked.readSet.depth === 'claims'
+      const confirmedUs = isWhole ? now.tick.us : believed.confirmedUs
       const view = shownView(asked.readSet, place, confirmedUs)
       this.#cache.learn(view)
       return asked.readSet.depth === believed.readSet.depth ? view : withOwn(believed, view)
