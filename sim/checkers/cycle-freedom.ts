@@ -10,7 +10,7 @@ import { seconds, short, type Checker, type Complaint, type Evidence } from '../
 import { groupsOf } from './groups.ts'
 import { walk, type Step } from './ledger-walk.ts'
 import { Faults } from './faults.ts'
-import { cyclesIn, edgesAt, stuckEdges, tieOf, type Edge } from './wait-graph.ts'
+import { WaitGraph } from './wait-graph.ts'
 
 /** A second, and the time that the messages of the search take. */
 const CYCLE_US_MAX = 1_000_000
@@ -46,7 +46,6 @@ class CycleWatch {
   readonly #filed = new Map<LeaseId, number>()
   readonly #lastSeen = new Map<string, number>()
   #cycles: ReadonlyMap<string, LiveCycle> = new Map()
-  #edges: readonly Edge[] = []
 
   constructor(evidence: Evidence) {
     this.#evidence = evidence
@@ -56,10 +55,10 @@ class CycleWatch {
   /** Cycles that have stood for too long when this commit came. */
   lasting(step: Step): readonly Complaint[] {
     const complaints = [...this.#cycles.values()].flatMap((cycle) => this.#judge(cycle, step))
-    this.#edges = edgesAt(step, this.#evidence)
-    this.#note(step)
+    const graph = new WaitGraph(step, this.#evidence)
+    this.#note(graph, step)
     const next = new Map<string, LiveCycle>()
-    for (const [name, mates] of cyclesIn(stuckEdges(this.#edges))) {
+    for (const [name, mates] of graph.cycles()) {
       const known = this.#cycles.get(name)
       const members = mates.map(({ entry }) => entry)
       next.set(name, known ?? { members, sinceUs: step.atUs, isTold: false })
@@ -103,15 +102,13 @@ class CycleWatch {
     })
   }
 
-  #note({ commit }: Step): void {
-    for (const { entry, alone, sharers } of this.#edges) {
+  #note(graph: WaitGraph, { commit }: Step): void {
+    for (const { entry, alone, sharers } of graph.edges) {
       for (const obstacle of [...alone, ...sharers]) {
-        for (const next of this.#edges) {
-          const tie = tieOf(next, obstacle)
+        for (const { edge, kind } of graph.tiesOf(obstacle)) {
           // A client that waits for itself is no cycle unless it says so.
-          const isOwn = tie === 'implied' && entry.session === obstacle.session
-          if (tie === null || isOwn) continue
-          this.#lastSeen.set(stepName(entry, next.entry, tie === 'implied'), commit)
+          if (kind === 'implied' && entry.session === obstacle.session) continue
+          this.#lastSeen.set(stepName(entry, edge.entry, kind === 'implied'), commit)
         }
       }
     }

@@ -12,7 +12,7 @@ import type { Step } from './ledger-walk.ts'
 import { obstaclesOf, placesOf } from './obstacles.ts'
 
 /** A request that waits, and what stands in its way. */
-export interface Edge {
+interface Edge {
   readonly entry: Entry
   /** Of a request for several resources all members wait or none does. */
   readonly name: string
@@ -23,7 +23,92 @@ export interface Edge {
   readonly places: number
 }
 
-export function edgesAt(step: Step, evidence: Evidence): readonly Edge[] {
+/** A request without whose end an obstacle does not go away. */
+interface Tie {
+  readonly edge: Edge
+  readonly kind: 'said' | 'implied'
+}
+
+export class WaitGraph {
+  readonly edges: readonly Edge[]
+  /** Many requests have the same obstacle in their way, so that its ties are looked for once. */
+  readonly #ties = new Map<Entry, readonly Tie[]>()
+
+  constructor(step: Step, evidence: Evidence) {
+    this.edges = edgesAt(step, evidence)
+  }
+
+  tiesOf(obstacle: Entry): readonly Tie[] {
+    const known = this.#ties.get(obstacle)
+    if (known !== undefined) return known
+    const ties = this.edges.flatMap((edge) => {
+      const kind = tieOf(edge, obstacle)
+      return kind === null ? [] : [{ edge, kind }]
+    })
+    this.#ties.set(obstacle, ties)
+    return ties
+  }
+
+  /** The requests that wait for themselves through others, each with all in the same cycles as one name. */
+  cycles(): ReadonlyMap<string, readonly Edge[]> {
+    const names = this.#stuck()
+    const stuck = this.edges.filter(({ name }) => names.has(name))
+    const cycles = new Map<string, readonly Edge[]>()
+    for (const name of names) {
+      const reached = this.#reachedFrom(name, names)
+      if (!reached.has(name)) continue
+      const mates = stuck.filter((edge) => {
+        return reached.has(edge.name) && this.#reachedFrom(edge.name, names).has(name)
+      })
+      cycles.set(namesOf(mates.map((mate) => mate.entry.id)), mates)
+    }
+    return cycles
+  }
+
+  /** The requests that no running process can unblock. */
+  #stuck(): ReadonlySet<string> {
+    let names: ReadonlySet<string> = new Set(this.edges.map(({ name }) => name))
+    for (;;) {
+      const isBlocked = (entry: Entry): boolean => {
+        return this.tiesOf(entry).some(({ edge, kind }) => kind === 'said' && names.has(edge.name))
+      }
+      const left = this.edges.filter(({ name, alone, sharers, places }) => {
+        if (!names.has(name)) return false
+        if (alone.some(isBlocked)) return true
+        const blocked = sharers.filter(isBlocked)
+        return blocked.length >= Math.min(places, ...blocked.map(placesOf))
+      })
+      const next = new Set(left.map(({ name }) => name))
+      if (next.size === names.size) return next
+      names = next
+    }
+  }
+
+  /** Of these requests, those that have to end, as was said, before an obstacle can go. */
+  #behind(obstacle: Entry, names: ReadonlySet<string>): readonly string[] {
+    return this.tiesOf(obstacle).flatMap(({ edge: { name }, kind }) => {
+      return kind === 'said' && names.has(name) ? [name] : []
+    })
+  }
+
+  /** What a request waits for, and what that waits for, as far as it goes. */
+  #reachedFrom(from: string, names: ReadonlySet<string>): ReadonlySet<string> {
+    const reached = new Set<string>()
+    let level: ReadonlySet<string> = new Set([from])
+    while (level.size > 0) {
+      const next = this.edges
+        .filter(({ name }) => level.has(name))
+        .flatMap(({ alone, sharers }) => [...alone, ...sharers])
+        .flatMap((obstacle) => this.#behind(obstacle, names))
+        .filter((name) => !reached.has(name))
+      for (const name of next) reached.add(name)
+      level = new Set(next)
+    }
+    return reached
+  }
+}
+
+function edgesAt(step: Step, evidence: Evidence): readonly Edge[] {
   const edges: Edge[] = []
   for (const entry of step.live.values()) {
     const isTicket = entry.kind === 'ticket' && entry.state === 'pending' && entry.offer === null
@@ -61,7 +146,7 @@ function nameOf(entry: Entry): string {
 }
 
 /** How a request keeps an obstacle from going away: it is the obstacle, it is said to be under it, or that is implied. */
-export function tieOf({ entry, name }: Edge, obstacle: Entry): 'said' | 'implied' | null {
+function tieOf({ entry, name }: Edge, obstacle: Entry): Tie['kind'] | null {
   if (obstacle.kind === 'ticket') return nameOf(obstacle) === name ? 'said' : null
   if (entry.id === obstacle.id) return 'said'
   if (entry.holder !== obstacle.holder) return null
@@ -72,61 +157,6 @@ export function tieOf({ entry, name }: Edge, obstacle: Entry): 'said' | 'implied
   return under.leaseIds.includes(obstacle.id) ? 'said' : null
 }
 
-/** The requests that have to end, as was said, before an obstacle can go. */
-function behind(obstacle: Entry, edges: readonly Edge[]): readonly Edge[] {
-  return edges.filter((edge) => tieOf(edge, obstacle) === 'said')
-}
-
-/** The requests that no running process can unblock. */
-export function stuckEdges(edges: readonly Edge[]): readonly Edge[] {
-  let stuck = edges
-  for (;;) {
-    const isBlocked = (entry: Entry): boolean => behind(entry, stuck).length > 0
-    const names = new Set(
-      stuck
-        .filter(({ alone, sharers, places }) => {
-          const left = sharers.filter(isBlocked)
-          return alone.some(isBlocked) || left.length >= Math.min(places, ...left.map(placesOf))
-        })
-        .map(({ name }) => name),
-    )
-    const left = stuck.filter(({ name }) => names.has(name))
-    if (left.length === stuck.length) return left
-    stuck = left
-  }
-}
-
-/** The requests that wait for themselves through others, each with all in the same cycles as one name. */
-export function cyclesIn(stuck: readonly Edge[]): ReadonlyMap<string, readonly Edge[]> {
-  const cycles = new Map<string, readonly Edge[]>()
-  for (const { name } of stuck) {
-    const reached = reachedFrom(name, stuck)
-    if (!reached.has(name)) continue
-    const mates = stuck.filter((edge) => {
-      return reached.has(edge.name) && reachedFrom(edge.name, stuck).has(name)
-    })
-    cycles.set(namesOf(mates.map((mate) => mate.entry.id)), mates)
-  }
-  return cycles
-}
-
 function namesOf(ids: readonly LeaseId[]): string {
   return ids.toSorted().join()
-}
-
-/** What a request waits for, and what that waits for, as far as it goes. */
-function reachedFrom(name: string, stuck: readonly Edge[]): ReadonlySet<string> {
-  const reached = new Set<string>()
-  let level: readonly string[] = [name]
-  while (level.length > 0) {
-    const next = stuck
-      .filter((edge) => level.includes(edge.name))
-      .flatMap(({ alone, sharers }) => [...alone, ...sharers])
-      .flatMap((obstacle) => behind(obstacle, stuck))
-      .map((edge) => edge.name)
-      .filter((one) => !reached.has(one))
-    for (const one of next) reached.add(one)
-    level = [...new Set(next)]
-  }
-  return reached
 }
