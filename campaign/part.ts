@@ -41,6 +41,8 @@ export interface Part {
   /** For the page: what is tried, and what must not happen. */
   readonly about: string
   readonly steps: readonly Step[]
+  /** How many steps run at the same time, each in a process of its own, where one alone leaves half of the machine idle; default 1. */
+  readonly atOnce?: number
   /** What all steps together must have done. */
   readonly atLeast: Counts
   /** How large a share of one count another must be, over all steps. */

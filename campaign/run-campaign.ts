@@ -1,7 +1,9 @@
-/** Runs steps one after the other, and keeps the result of each as soon as it is there. */
+/** Runs the steps of one part after the other, and keeps the result of each as soon as it is there. */
+import { childReport } from './child-report.ts'
 import type { CampaignOptions } from './campaign-options.ts'
-import type { Part, Step, StepOutcome } from './part.ts'
+import type { Part, Step, StepOrder, StepOutcome } from './part.ts'
 import { isDone, readResults, withStep, writeResults, type StepResult } from './results.ts'
+import type { ProcessOrder } from './step-process.ts'
 
 export interface CampaignRun {
   readonly options: CampaignOptions
@@ -19,19 +21,33 @@ export async function runCampaign(run: CampaignRun): Promise<void> {
   for (const part of run.parts) {
     if (!run.options.parts.includes(part.name)) continue
     const steps = part.steps.filter(({ name }) => name.includes(run.options.step))
-    for (const [index, step] of steps.entries()) {
-      const known = readResults(run.folder, part.name)
-      const earlier = known.steps.find((result) => result.step === step.name)
-      if (run.options.resume && isDone(earlier)) continue
-      const place = `${part.name} ${index + 1}/${steps.length}, ${step.name}`
-      const result = await runStep(run, step, place)
-      writeResults(run.folder, withStep(part, readResults(run.folder, part.name), result))
-      run.onStep(part, result)
+    const left = steps.entries()
+    const runSome = async (): Promise<void> => {
+      for (const [index, step] of left) {
+        const known = readResults(run.folder, part.name)
+        const earlier = known.steps.find((result) => result.step === step.name)
+        if (run.options.resume && isDone(earlier)) continue
+        const place = `${part.name} ${index + 1}/${steps.length}, ${step.name}`
+        const result = await runStep(run, part, { step, place })
+        writeResults(run.folder, withStep(part, readResults(run.folder, part.name), result))
+        run.onStep(part, result)
+      }
     }
+    await Promise.all(Array.from({ length: part.atOnce ?? 1 }, runSome))
   }
 }
 
-async function runStep(run: CampaignRun, step: Step, place: string): Promise<StepResult> {
+interface PlacedStep {
+  readonly step: Step
+  /** How it is called while it runs. */
+  readonly place: string
+}
+
+async function runStep(
+  run: CampaignRun,
+  part: Part,
+  { step, place }: PlacedStep,
+): Promise<StepResult> {
   const { options, commit } = run
   const minutes = Math.min(step.minutes, options.minutes)
   const { seed } = options
@@ -42,18 +58,24 @@ async function runStep(run: CampaignRun, step: Step, place: string): Promise<Ste
     run.onProgress(`${place}: ${seconds} s of ${Math.round(minutes * 60)} s, ${text}`)
   }
   say('begins')
-  const outcome = await outcomeOf(step, { seed, minutes, say })
+  const outcome = await outcomeOf(part, step, { seed, minutes, say })
   const seconds = Math.round((performance.now() - startMs) / 1_000)
   const facts = { step: step.name, seed, at, commit, minutes, wholeMinutes: step.minutes, seconds }
   return { ...facts, ...outcome }
 }
 
 /** A step that throws could not be run, and must not end the others. */
-async function outcomeOf(step: Step, order: Parameters<Step['run']>[0]): Promise<StepOutcome> {
+async function outcomeOf(part: Part, step: Step, order: StepOrder): Promise<StepOutcome> {
   try {
-    return await step.run(order)
+    return await (part.atOnce === undefined ? step.run(order) : runApart(part, step, order))
   } catch (error) {
     const [line = ''] = String(error instanceof Error ? (error.stack ?? error) : error).split('\n')
     return { counts: {}, failures: [], shortfalls: [`could not be run: ${line}`] }
   }
+}
+
+/** What one step does, such as checking its logs, must not keep another from serving the network of its own. */
+function runApart(part: Part, step: Step, { seed, minutes, say }: StepOrder): Promise<StepOutcome> {
+  const order: ProcessOrder = { part: part.name, step: step.name, seed, minutes }
+  return childReport({ program: 'campaign/step-process.ts', order, onLine: say })
 }

@@ -21,7 +21,7 @@ const SERVERS = [SERVER_KILLED, SERVER_STOPPED, SERVER_RESTARTED]
 const NETWORK = [CUT, SLOW, REPLY_LOST, REPLY_HALVED, CALL_LATE, SILENCE]
 /** A call is heard twice: its client sends it again because it was cut off. */
 const TWICE = [CALL_LATE, REPLY_HALVED, REPLY_LOST]
-const WHOLE_MINUTES = 8
+const WHOLE_MINUTES = 7
 
 function step(name: string, options: ChaosOptions): Step {
   return { name, minutes: WHOLE_MINUTES, run: (order) => runChaos(options, order) }
@@ -110,5 +110,6 @@ export const chaos: Part = {
       ...{ open: redisStage, ...FOUR, workerClockRate: 0.95, isControl: true, troubles: PROCESSES },
     }),
   ],
+  atOnce: 2,
   atLeast: { operations: 3_200_000 },
 }

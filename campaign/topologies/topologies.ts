@@ -55,5 +55,6 @@ export const topologies: Part = {
       ...{ open: tlsStage, ...FOUR, troubles: [KILLED, STOPPED, SERVER_KILLED, SERVER_RESTARTED] },
     }),
   ],
+  atOnce: 2,
   atLeast: { failovers: 120 },
 }
