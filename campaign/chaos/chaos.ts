@@ -21,7 +21,7 @@ const SERVERS = [SERVER_KILLED, SERVER_STOPPED, SERVER_RESTARTED]
 const NETWORK = [CUT, SLOW, REPLY_LOST, REPLY_HALVED, CALL_LATE, SILENCE]
 /** A call is heard twice: its client sends it again because it was cut off. */
 const TWICE = [CALL_LATE, REPLY_HALVED, REPLY_LOST]
-const WHOLE_MINUTES = 7
+const WHOLE_MINUTES = 6
 
 function step(name: string, options: ChaosOptions): Step {
   return { name, minutes: WHOLE_MINUTES, run: (order) => runChaos(options, order) }

@@ -9,7 +9,7 @@ import { childReport } from '../child-report.ts'
 import type { Part, Step, StepOrder, StepOutcome } from '../part.ts'
 import type { StallOrder, StallReport } from './stalled-holders.ts'
 
-const WHOLE_MINUTES = 8
+const WHOLE_MINUTES = 4
 const TTL_MS = 3_000
 const LEASES = 2_000
 

@@ -12,7 +12,7 @@ import type { Part, Step } from '../part.ts'
 import { bouncerStage, replicatedStage } from './postgres-topologies.ts'
 import { clusterStage, sentinelStage, tlsStage } from './redis-topologies.ts'
 
-const WHOLE_MINUTES = 8
+const WHOLE_MINUTES = 7
 /** While a failover is under way nothing can be done, for some seconds: the pauses are longer, so that most of the time is not that. */
 const SELDOM = { pauseMsMax: 6_000 }
 const FOUR = { processes: 4, tasks: 32, ttlMs: 500 }
