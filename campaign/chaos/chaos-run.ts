@@ -36,6 +36,8 @@ export interface ChaosOptions {
   readonly workerClockRate?: number
   /** The store lies on a small file system of its own. */
   readonly hasSmallDisk?: boolean
+  /** By trouble: how often a run must meet it, or it does not count. */
+  readonly timesMin?: Readonly<Record<string, number>>
 }
 
 const TTL_MS_DEFAULT = 250
@@ -106,7 +108,8 @@ async function runIn(
       .filter((log, index) => awake.has(log) && (facts.lastStartUs[index] ?? 0) < calmAtUs)
       .map((log) => fs.readFileSync(log, 'utf8').trimEnd().split('\n').slice(-2).join(' '))
     const isControl = options.isControl === true
-    return outcomeOf(facts, { counts, seconds, crashes, idle, isControl })
+    const { timesMin = {} } = options
+    return outcomeOf(facts, { counts, timesMin, seconds, crashes, idle, isControl })
   } finally {
     crew.killAll()
     await stage.close()
@@ -142,6 +145,7 @@ async function makeTrouble(
 
 interface RunFacts {
   readonly counts: Readonly<Record<string, number>>
+  readonly timesMin: Readonly<Record<string, number>>
   readonly seconds: number
   readonly crashes: readonly string[]
   /** What workers logged last that held nothing after the trouble. */
@@ -166,6 +170,10 @@ function outcomeOf(facts: HoldFacts, run: RunFacts): StepOutcome {
       ? [`${Math.round(perSecond)} operations a second`]
       : []),
     ...(share < EXPIRED_SHARE_MIN ? [`${Math.round(share * 100)} % of the grants expired`] : []),
+    ...Object.entries(run.timesMin).flatMap(([name, least]) => {
+      const times = run.counts[name] ?? 0
+      return times < least ? [`${times} of ${least} ${name}`] : []
+    }),
   ]
   const codes = Object.entries({ ...facts.refusals, ...facts.errors })
   const told = codes.map(([code, count]) => `${count} ${code}`).join(', ')
