@@ -42,9 +42,9 @@ class CycleWatch {
   readonly #evidence: Evidence
   readonly #faults: Faults
   readonly #refused = new Set<LeaseId>()
-  /** The commit in which each ticket was queued, and the commit after which each wait was last seen. */
+  /** The commit in which each ticket was queued, and what each commit left, in order. */
   readonly #filed = new Map<LeaseId, number>()
-  readonly #lastSeen = new Map<string, number>()
+  readonly #graphs: { readonly commit: number; readonly graph: WaitGraph }[] = []
   #cycles: ReadonlyMap<string, LiveCycle> = new Map()
 
   constructor(evidence: Evidence) {
@@ -56,7 +56,7 @@ class CycleWatch {
   lasting(step: Step): readonly Complaint[] {
     const complaints = [...this.#cycles.values()].flatMap((cycle) => this.#judge(cycle, step))
     const graph = new WaitGraph(step, this.#evidence)
-    this.#note(graph, step)
+    this.#graphs.push({ commit: step.commit, graph })
     const next = new Map<string, LiveCycle>()
     for (const [name, mates] of graph.cycles()) {
       const known = this.#cycles.get(name)
@@ -102,32 +102,37 @@ class CycleWatch {
     })
   }
 
-  #note(graph: WaitGraph, { commit }: Step): void {
-    for (const { entry, alone, sharers } of graph.edges) {
-      for (const obstacle of [...alone, ...sharers]) {
-        for (const { edge, kind } of graph.tiesOf(obstacle)) {
-          // A client that waits for itself is no cycle unless it says so.
-          if (kind === 'implied' && entry.session === obstacle.session) continue
-          this.#lastSeen.set(stepName(entry, edge.entry, kind === 'implied'), commit)
-        }
-      }
-    }
-  }
-
   /** One alone is in a cycle if the lease in its way was transferred to its holder, and is not adopted. */
   #isKnown(leaseId: LeaseId, cycle: readonly CycleStep[]): boolean {
     const filed = this.#filed.get(leaseId) ?? Infinity
-    const wasSeen = (name: string): boolean => (this.#lastSeen.get(name) ?? -1) >= filed
+    const seen = new Set<string>()
+    for (let index = this.#graphs.length - 1; index >= 0; index -= 1) {
+      const known = this.#graphs[index]
+      if (known === undefined || known.commit < filed) break
+      for (const name of stepsOf(known.graph)) seen.add(name)
+    }
     return (
       cycle.length > 0 &&
       cycle.every((step, index) => {
         const next = cycle[(index + 1) % cycle.length]
         if (next === undefined) return false
-        if (wasSeen(stepName(step, next, false))) return true
-        return next.implied === true && wasSeen(stepName(step, next, true))
+        if (seen.has(stepName(step, next, false))) return true
+        return next.implied === true && seen.has(stepName(step, next, true))
       })
     )
   }
+}
+
+function stepsOf(graph: WaitGraph): readonly string[] {
+  return graph.edges.flatMap(({ entry, alone, sharers }) => {
+    return [...alone, ...sharers].flatMap((obstacle) => {
+      return graph.tiesOf(obstacle).flatMap(({ edge, kind }) => {
+        // A client that waits for itself is no cycle unless it says so.
+        if (kind === 'implied' && entry.session === obstacle.session) return []
+        return [stepName(entry, edge.entry, kind === 'implied')]
+      })
+    })
+  })
 }
 
 /** One request that waits at a place, and the next, without which what blocks the first does not go. */

@@ -16,7 +16,7 @@ import type { LeaseEvent } from '../../src/core/event.ts'
 import type { Ticket } from '../../src/core/lease.ts'
 import { hasPassed } from '../../src/core/time.ts'
 import { orderKey, walk, type Step } from './ledger-walk.ts'
-import { obstaclesOf } from './obstacles.ts'
+import { Obstacles } from './obstacles.ts'
 import { touch, type Reach } from './reach.ts'
 
 const SLACK_US = 50
@@ -75,7 +75,7 @@ function isBlocked(ticket: Ticket, step: Step, evidence: Evidence): boolean {
   const claimed = { claim: ticket, keyUs }
   const isEnded = step.events.some(({ event }) => event.type === 'lease.revoked')
   if (isEnded || isGiven(ticket, step)) return true
-  return obstaclesOf(claimed, step, { evidence, byUs: step.atUs }).length > 0
+  return new Obstacles(step, evidence, step.atUs).of(claimed).length > 0
 }
 
 interface Span {

@@ -21,34 +21,44 @@ export interface Claimed {
   readonly keyUs: number
 }
 
-/** `byUs`: what waiters said up to this moment is known. */
-export function obstaclesOf(
-  { claim, keyUs }: Claimed,
-  step: Step,
-  { evidence, byUs }: { readonly evidence: Evidence; readonly byUs: number },
-): readonly Obstacle[] {
-  const alone: Obstacle[] = []
-  const sharers: Obstacle[] = []
-  for (const entry of step.live.values()) {
-    if (entry.id === claim.id || !touch(entry, claim)) continue
-    if (areAncestorAndDescendant(evidence.parents, entry.id, claim.id)) continue
-    const standing = standingOf(entry, evidence, byUs)
-    if (standing === null || hasPassed(standing.until, step.tick)) continue
-    if (standing.kind === 'ticket' && !isBefore(step, entry.id, { id: claim.id, keyUs })) continue
-    const isSharer = !clash(claim, entry) && !wantsAlone(entry)
-    if (!isSharer) alone.push({ entry, ...standing, isSharer })
-    else if (claim.slots !== null) sharers.push({ entry, ...standing, isSharer })
+type Standing = Pick<Obstacle, 'kind' | 'until'>
+
+/** Everything that may be in somebody's way at a moment: looked for once, however many claims are compared with it. */
+export class Obstacles {
+  readonly #step: Step
+  readonly #evidence: Evidence
+  readonly #standing: readonly (Standing & { readonly entry: Entry })[]
+
+  /** `byUs`: what waiters said up to this moment is known. */
+  constructor(step: Step, evidence: Evidence, byUs: number) {
+    this.#step = step
+    this.#evidence = evidence
+    this.#standing = [...step.live.values()].flatMap((entry) => {
+      const standing = standingOf(entry, evidence, byUs)
+      const isThere = standing !== null && !hasPassed(standing.until, step.tick)
+      return isThere ? [{ entry, ...standing }] : []
+    })
   }
-  const fewest = Math.min(...[claim, ...sharers.map(({ entry }) => entry)].map(placesOf))
-  return sharers.length + 1 > fewest ? [...alone, ...sharers] : alone
+
+  of({ claim, keyUs }: Claimed): readonly Obstacle[] {
+    const alone: Obstacle[] = []
+    const sharers: Obstacle[] = []
+    for (const { entry, kind, until } of this.#standing) {
+      if (entry.id === claim.id || !touch(entry, claim)) continue
+      if (areAncestorAndDescendant(this.#evidence.parents, entry.id, claim.id)) continue
+      const own = { id: claim.id, keyUs }
+      if (kind === 'ticket' && !isBefore(this.#step, entry.id, own)) continue
+      const isSharer = !clash(claim, entry) && !wantsAlone(entry)
+      if (!isSharer) alone.push({ entry, kind, until, isSharer })
+      else if (claim.slots !== null) sharers.push({ entry, kind, until, isSharer })
+    }
+    const fewest = Math.min(...[claim, ...sharers.map(({ entry }) => entry)].map(placesOf))
+    return sharers.length + 1 > fewest ? [...alone, ...sharers] : alone
+  }
 }
 
 /** As what an entry stands there, and until when. */
-export function standingOf(
-  entry: Entry,
-  { heard }: Evidence,
-  byUs: number,
-): Pick<Obstacle, 'kind' | 'until'> | null {
+export function standingOf(entry: Entry, { heard }: Evidence, byUs: number): Standing | null {
   if (entry.kind === 'lease') {
     if (entry.state === 'active') return { kind: 'lease', until: entry.deadline }
     return entry.lockedUntil === null ? null : { kind: 'delay', until: entry.lockedUntil }

@@ -9,7 +9,7 @@
 import type { Entry, LeaseId } from '../../src/core/lease.ts'
 import type { Evidence } from '../evidence.ts'
 import type { Step } from './ledger-walk.ts'
-import { obstaclesOf, placesOf } from './obstacles.ts'
+import { Obstacles, placesOf } from './obstacles.ts'
 
 /** A request that waits, and what stands in its way. */
 interface Edge {
@@ -31,7 +31,7 @@ interface Tie {
 
 export class WaitGraph {
   readonly edges: readonly Edge[]
-  /** Many requests have the same obstacle in their way, so that its ties are looked for once. */
+  /** Looked for when it is needed first: nearly no graph has a cycle, and of most nobody asks more. */
   readonly #ties = new Map<Entry, readonly Tie[]>()
 
   constructor(step: Step, evidence: Evidence) {
@@ -110,14 +110,14 @@ export class WaitGraph {
 
 function edgesAt(step: Step, evidence: Evidence): readonly Edge[] {
   const edges: Edge[] = []
+  const obstacles = new Obstacles(step, evidence, step.atUs)
   for (const entry of step.live.values()) {
     const isTicket = entry.kind === 'ticket' && entry.state === 'pending' && entry.offer === null
     const isUpgrade = entry.kind === 'lease' && entry.state === 'active' && entry.upgrading
     if (!isTicket && !isUpgrade) continue
     const claim = isTicket ? entry : { ...entry, mode: 'exclusive' as const, slots: null }
     const keyUs = step.keys.get(entry.id) ?? Infinity
-    const found = obstaclesOf({ claim, keyUs }, step, { evidence, byUs: step.atUs })
-    const others = found.filter(({ kind, entry: other }) => {
+    const others = obstacles.of({ claim, keyUs }).filter(({ kind, entry: other }) => {
       if (kind === 'delay' || kind === 'offer' || isGiftTo(entry, other)) return false
       if (other.kind === 'lease' && other.revoking !== null) return false
       return isTicket || kind !== 'ticket'

@@ -7,7 +7,7 @@
 import type { Entry, LeaseId } from '../../src/core/lease.ts'
 import type { Evidence } from '../evidence.ts'
 import { walk, type Step } from './ledger-walk.ts'
-import { obstaclesOf, standingOf, type Claimed } from './obstacles.ts'
+import { Obstacles, standingOf, type Claimed } from './obstacles.ts'
 import { Faults } from './faults.ts'
 
 export interface VainWait {
@@ -51,15 +51,16 @@ export function waits(evidence: Evidence): readonly VainWait[] {
     if (step === undefined) throw new Error(`commit ${index} is missing`)
     for (const { event, atUs } of step.events) joined.set(event.leaseId, atUs)
     const next = new Map<string, Free>()
+    const obstacles = new Obstacles(step, evidence, untilUs)
     for (const unit of unitsOf(step)) {
-      const blockedUs = blockedUntilUs(unit, step, { evidence, byUs: untilUs })
+      const blockedUs = blockedUntilUs(unit, step, { evidence, obstacles })
       if (blockedUs >= untilUs) continue
       const before = blockedUs <= step.atUs ? free.get(unit.name) : undefined
       const sinceUs = joined.get(unit.first.id) ?? 0
       const freeUs = Math.max(step.atUs, blockedUs)
       const span = before ?? { sinceUs, freeUs, isTold: false }
       next.set(unit.name, span)
-      const endUs = Math.min(untilUs, aliveUntilUs(unit, { evidence, byUs: untilUs }))
+      const endUs = Math.min(untilUs, aliveUntilUs(unit, evidence, untilUs))
       const allowedUs = allowedOf(unit, step, evidence)
       if (span.isTold || endUs - span.freeUs <= allowedUs) continue
       const fromUs = span.sinceUs - LONGEST_REQUEST_US
@@ -99,19 +100,18 @@ function unitsOf({ live }: Step): readonly Unit[] {
   })
 }
 
-interface Known {
-  readonly evidence: Evidence
-  readonly byUs: number
-}
-
-function blockedUntilUs({ members }: Unit, step: Step, known: Known): number {
+function blockedUntilUs(
+  { members }: Unit,
+  step: Step,
+  { evidence, obstacles }: { readonly evidence: Evidence; readonly obstacles: Obstacles },
+): number {
   let blockedUs = -Infinity
   const own = new Set(members.map((entry) => entry.id))
   for (const entry of members) {
-    for (const obstacle of obstaclesOf(claimedBy(entry, step), step, known)) {
+    for (const obstacle of obstacles.of(claimedBy(entry, step))) {
       if (own.has(obstacle.entry.id)) continue
       if (entry.kind === 'lease' && obstacle.kind === 'ticket') continue
-      blockedUs = Math.max(blockedUs, known.evidence.trueUs(obstacle.until))
+      blockedUs = Math.max(blockedUs, evidence.trueUs(obstacle.until))
     }
   }
   return blockedUs
@@ -125,7 +125,7 @@ function claimedBy(entry: Entry, { keys }: Step): Claimed {
 }
 
 /** A ticket whose waiter is not heard of in time waits no more, nor does a lease that has run out. */
-function aliveUntilUs({ members }: Unit, { evidence, byUs }: Known): number {
+function aliveUntilUs({ members }: Unit, evidence: Evidence, byUs: number): number {
   const ends = members.map((entry) => {
     const standing = standingOf(entry, evidence, byUs)
     return standing === null ? 0 : evidence.trueUs(standing.until)
