@@ -2,7 +2,7 @@
 import pg from 'pg'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { parseResource } from '../../../src/core/resource.ts'
-import type { PostgresPool } from '../../../src/drivers/postgres-driver.ts'
+import type { PostgresClient, PostgresPool } from '../../../src/drivers/postgres-driver.ts'
 import { openApi } from '../../../src/open.ts'
 import { systemRuntime } from '../../../src/runtime/system-runtime.ts'
 import type { LeaseApi } from '../../../src/service/lease-api.ts'
@@ -97,8 +97,7 @@ function stalePool(pool: pg.Pool, staleness: Staleness): PostgresPool {
   const connect: PostgresPool['connect'] = async () => {
     const connection = await pool.connect()
     return {
-      on: () => undefined,
-      removeListener: () => undefined,
+      on: connection.on.bind(connection) as PostgresClient['on'],
       release: (error) => {
         staleness.released.push(error)
         connection.release(error)
@@ -117,7 +116,8 @@ function stalePool(pool: pg.Pool, staleness: Staleness): PostgresPool {
   const query = (): never => {
     throw new Error('nobody asks the pool itself')
   }
-  return { ...{ query }, totalCount: 1, connect, end: () => pool.end(), on: () => undefined }
+  const on: PostgresPool['on'] = (event, listener) => pool.on(event, listener)
+  return { ...{ query }, totalCount: 1, connect, end: () => pool.end(), on }
 }
 
 it('a connection that remembers what was replaced is given up, and the call sent again', async () => {
