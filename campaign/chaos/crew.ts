@@ -72,6 +72,12 @@ export class Crew {
     return this.#options.random.pick([...this.#running].filter(({ isDoomed }) => !isDoomed))
   }
 
+  /** Not one that is being started: Node itself ends without what it takes to load a program. */
+  anyoneAtWork(): Worker {
+    const isAtWork = ({ isDoomed, log }: Worker): boolean => !isDoomed && sizeOf(log) > 0
+    return this.#options.random.pick([...this.#running].filter(isAtWork))
+  }
+
   /** SIGKILL; another takes its place. */
   kill(worker: Worker = this.anyone()): void {
     worker.isDoomed = true

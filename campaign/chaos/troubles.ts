@@ -223,7 +223,7 @@ export const DISK_FULL = trouble('full disks', async ({ directory, random }) => 
 
 /** A worker that wants another descriptor gets none for a while. */
 export const NO_DESCRIPTORS = trouble('workers without descriptors', async ({ crew, random }) => {
-  const { pid } = crew.anyone()
+  const { pid } = crew.anyoneAtWork()
   const limits = await limit(pid, '--nofile')
   await run('prlimit', ['--pid', String(pid), `--nofile=8:${limits.hard}`])
   await sleep(random.between(100, 500))
