@@ -54,6 +54,7 @@ export class PromiseWatch {
     this.#checkWaiting(command, step)
     this.#checkNoWayBack()
     checkTransfer(step.decision.events)
+    checkStates(step.decision.events, before, this.#realm.entries)
     checkWholeness(step, command)
     if (step.decision.events.length === 0) {
       const after = [...this.#realm.entries.values()]
@@ -407,6 +408,33 @@ function checkSlots(one: Lease, held: readonly Lease[]): void {
     there.length <= fewest,
     `I1: ${there.length} leases in the ${fewest} slots of ${one.resource}`,
   )
+}
+
+/** I7: each event says from which state it takes its entry to which, and how often that was renewed by then. */
+function checkStates(
+  events: readonly LeaseEvent[],
+  before: readonly Entry[],
+  entries: ReadonlyMap<LeaseId, Entry>,
+): void {
+  const states = new Map(before.map(({ id, state }) => [id, state]))
+  const told = new Map<LeaseId, LeaseEvent>()
+  for (const event of events) {
+    const { leaseId, type } = event
+    const state = states.get(leaseId) ?? null
+    must(
+      event.before === state,
+      `I7: ${type} of ${leaseId} is from ${event.before}, it was ${state}`,
+    )
+    states.set(leaseId, event.after)
+    told.set(leaseId, event)
+  }
+  for (const [leaseId, { type, after, renewals }] of told) {
+    const entry = entries.get(leaseId)
+    if (entry === undefined) continue
+    must(entry.state === after, `I7: ${type} of ${leaseId} is to ${after}, it is ${entry.state}`)
+    const isCounted = entry.kind === 'ticket' || entry.renewals === renewals
+    must(isCounted, `I7: ${type} of ${leaseId} tells of ${renewals} renewals`)
+  }
 }
 
 /** No instant is unowned: the commit that ends the old lease gives the resource to another. */
