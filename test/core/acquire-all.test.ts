@@ -164,6 +164,7 @@ describe('a ticket in a cycle', () => {
   it('is refused with the cycle, and its waiter hears of it', () => {
     const before = view([lease(), ticket()])
     const decision = decide(before, refuseDeadlock(), nowAt(1))
+    expect(decision.outcome).toEqual({ kind: 'withdrawn', released: false })
     expect(decision.events).toMatchObject([
       {
         ...{ type: 'lease.failed', failure: 'deadlock', cycle: refuseDeadlock().cycle },
@@ -183,6 +184,7 @@ describe('a ticket in a cycle', () => {
     ],
     ['has become a lease', [lease({ id: id(2) })]],
     ['was filed anew', [lease(), ticket({ orderUs: 1 })]],
+    ['has failed', [lease(), ticket({ state: 'failed', failure: 'lapsed' })]],
   ])('is left alone when it %s', (_, entries) => {
     const { outcome, events } = decide(view(entries), refuseDeadlock(), nowAt(1))
     expect(outcome).toEqual({ kind: 'not_found', leaseId: id(2) })

@@ -36,7 +36,8 @@ describe('a waiter that gives up', () => {
     const decision = decide(view([granted, next]), withdraw(), nowAt(TTL_MS - 1))
     expect(decision.outcome).toEqual({ kind: 'withdrawn', released: true })
     expect(told(decision)).toEqual(['lease.released 2', 'lease.offered 4'])
-    expect(decision.events[0]).toMatchObject({ releaseReason: 'aborted', reason: 'timed_out' })
+    const reason = { releaseReason: 'aborted', reason: 'timed_out' }
+    expect(decision.events[0]).toMatchObject({ before: 'active', after: 'released', ...reason })
   })
 
   it('has nothing to release at the deadline of that lease', () => {
