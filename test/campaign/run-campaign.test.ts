@@ -7,6 +7,7 @@ import { readCampaignOptions } from '../../campaign/campaign-options.ts'
 import type { Part, StepOutcome } from '../../campaign/part.ts'
 import { readResults, totalsOf, verdictOf } from '../../campaign/results.ts'
 import { runCampaign } from '../../campaign/run-campaign.ts'
+import { search } from '../../campaign/search/search.ts'
 
 let folder: string
 let ran: string[]
@@ -117,5 +118,29 @@ describe('a campaign that is resumed', () => {
   it('runs the steps alone that are named', async () => {
     await run(partOf({ sqlite: WELL, redis: WELL }), '--step', 'red')
     expect(ran).toEqual(['redis'])
+  })
+})
+
+describe('a part whose steps run side by side', () => {
+  it('has the results of all, each from a process of its own, in its own order', async () => {
+    const part: Part = { ...search, name: 'search', atOnce: 2, steps: search.steps.slice(0, 2) }
+    await run(part, '--minutes', '0.01')
+    const { steps } = readResults(folder, 'search')
+    expect(steps.map(({ step }) => step)).toEqual(['two clients', 'three clients'])
+    for (const { counts, shortfalls } of steps) {
+      expect(shortfalls).toEqual([])
+      expect(counts['distinct states']).toBeGreaterThan(10)
+    }
+  })
+
+  it('says of a step whose process failed that it could not be run', async () => {
+    await run({ ...partOf({ nothing: WELL, either: WELL }), atOnce: 2 })
+    expect(ran).toEqual([])
+    expect(results().steps.map(({ shortfalls }) => shortfalls[0])).toEqual(
+      ['nothing', 'either'].map((name) => {
+        const why = `campaign/step-process.ts ended with 1: there is no step chaos, ${name}`
+        return `could not be run: Error: ${why}`
+      }),
+    )
   })
 })
