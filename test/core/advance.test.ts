@@ -105,5 +105,9 @@ describe('an advance', () => {
     expect(refusalError(plain as Refusal).message).toBe(
       `leaseId must be of a workflow, got ${id(1)}`,
     )
+    const shared = decide(view([flow({ mode: 'shared' })]), advance(), nowAt(0)).outcome
+    expect(refusalError(shared as Refusal).message).toBe(
+      `leaseId must be of a workflow that nobody shares, got ${id(1)}`,
+    )
   })
 })

@@ -48,12 +48,30 @@ describe('a budget', () => {
     expect(addBudgets({ tokens: most }, { tokens: most })).toEqual({ tokens: most })
   })
 
-  it.each([[7], [[]], [{ colour: 1 }], [{ tokens: -1 }], [{ tokens: 1.5 }], [{ tokens: '1' }]])(
-    'is not read from %j',
-    (value) => {
-      expect(() => parseBudget('budget', value)).toThrow(
-        expect.objectContaining({ code: 'INVALID_INPUT' }),
-      )
-    },
-  )
+  const amount = 'budget.tokens must be an integer 0..2^53-1, got'
+  const known = 'durationMs, episodes, tokens, toolCalls'
+  it.each([
+    [7, `budget must be an object of ${known}, got 7`],
+    [[], `budget must be an object of ${known}, got an array`],
+    [{ colour: 1 }, `budget must be of ${known}, got "colour"`],
+    [{ tokens: -1 }, `${amount} -1`],
+    [{ tokens: 1.5 }, `${amount} 1.5`],
+    [{ tokens: 2 ** 53 }, `${amount} 9007199254740992`],
+    [{ tokens: '1' }, `${amount} "1"`],
+  ])('is not read from %j', (value, message) => {
+    expect(() => parseBudget('budget', value)).toThrow(
+      expect.objectContaining({ code: 'INVALID_INPUT', message }),
+    )
+  })
+
+  it.each([[undefined], [null], [{}], [{ tokens: undefined }]])('is unlimited as %j', (value) => {
+    expect(parseBudget('budget', value)).toEqual({})
+  })
+
+  it('is read in one order, with all that it names', () => {
+    const given = { toolCalls: 0, tokens: 2 ** 53 - 1, episodes: 1, durationMs: 3 }
+    expect(JSON.stringify(parseBudget('budget', given))).toBe(
+      '{"durationMs":3,"episodes":1,"tokens":9007199254740991,"toolCalls":0}',
+    )
+  })
 })

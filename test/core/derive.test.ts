@@ -7,7 +7,7 @@ import type { Lease, LeaseId } from '../../src/core/lease.ts'
 import type { NeedsMoreReads } from '../../src/core/outcome.ts'
 import { decideReleaseAll } from '../../src/core/release.ts'
 import { parseResource } from '../../src/core/resource.ts'
-import { NO_SCOPE } from '../../src/core/scope.ts'
+import { NO_SCOPE, parseScope } from '../../src/core/scope.ts'
 import {
   acquire,
   acquireAll,
@@ -72,6 +72,10 @@ function parent(delegation: Partial<Delegation> = {}): Lease {
 
 const OTHER = parseResource('work:W-2')
 
+function ids(count: number): readonly LeaseId[] {
+  return Array.from({ length: count }, (_, index) => id(100 + index))
+}
+
 function lookingFor(leaseId: LeaseId): NeedsMoreReads {
   return { kind: 'look_further', unseen: [{ leaseId, resource: WORK }] }
 }
@@ -118,6 +122,82 @@ describe('a derivation', () => {
   ] as const)('by %s changes nothing', (_who, change, kind) => {
     const decision = decide(view([lease(), ticket()]), derive(change), nowAt(1))
     expect([decision.outcome.kind, told(decision)]).toEqual([kind, []])
+  })
+
+  const own = { scope: parseScope({ tools: ['edit'] }), audience: 'ci' }
+  const generous = lease({
+    mode: 'shared',
+    delegation: account({ ...own, limits: { tokens: 5 }, used: { tokens: 2 } }),
+  })
+  const least = { ...own, budget: { tokens: 3 } }
+  it.each<[string, Lease, Partial<Derive>, string]>([
+    ['elsewhere', generous, { ...least, resource: OTHER }, 'resource must be within work:W-1'],
+    [
+      'to be alone',
+      generous,
+      { ...least, mode: 'exclusive' },
+      'mode must be shared, as that of its parent',
+    ],
+    [
+      'for longer',
+      generous,
+      { ...least, ttlMs: TTL_MS + 1 },
+      'ttlMs must end no later than the parent, got 10001',
+    ],
+    [
+      'for more',
+      generous,
+      { ...least, scope: parseScope({ tools: ['edit', 'shell'] }) },
+      'scope must be within that of its parent',
+    ],
+    [
+      'for another verifier',
+      generous,
+      { ...least, audience: 'cd' },
+      'audience must be ci, as that of its parent',
+    ],
+    [
+      'with more than is left',
+      generous,
+      { ...least, budget: { tokens: 4 } },
+      'tokens must be at most 3, got 4',
+    ],
+    [
+      'without a limit',
+      generous,
+      { ...least, budget: {} },
+      'tokens must be at most 3, got no limit',
+    ],
+    [
+      'of a share that is counted',
+      lease({ mode: 'shared', slots: 2 }),
+      {},
+      'a lease of a counted resource cannot be derived from',
+    ],
+    [
+      'too far down',
+      lease({ delegation: account({ line: ids(16) }) }),
+      {},
+      'at most 16 derivations may follow each other',
+    ],
+    [
+      'one too many',
+      lease({ delegation: account({ children: ids(64) }) }),
+      {},
+      'at most 64 children may live',
+    ],
+  ])('%s says what it may be', (_, from, change, problem) => {
+    const { outcome, events } = decide(view([from]), derive(change), nowAt(0))
+    expect(outcome).toMatchObject({ kind: 'invalid_derivation', leaseId: id(1), problem })
+    expect(events).toEqual([])
+  })
+
+  it.each([
+    ['all that its parent has left', generous, least],
+    ['the last that may be derived', lease({ delegation: account({ line: ids(15) }) }), {}],
+    ['the last child', lease({ delegation: account({ children: ids(63) }) }), {}],
+  ])('may be %s', (_, from, change) => {
+    expect(decide(view([from]), derive(change), nowAt(0)).outcome.kind).toBe('granted')
   })
 
   it('reads its place, and the parent by its id', () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Blocker } from '../../src/core/conflict.ts'
+import type { CycleStep } from '../../src/core/lease.ts'
 import type { Held, Refusal } from '../../src/core/outcome.ts'
 import { refusalError } from '../../src/core/outcome.ts'
 import { id } from './builders.ts'
@@ -18,6 +19,10 @@ const held: Held = {
   ],
 }
 const leaseId = id(1)
+
+function step(holder: string, resource: string): CycleStep {
+  return { holder, session: `session-of-${holder}`, resource }
+}
 
 describe('a refusal at the surface', () => {
   it.each<[Refusal, string, string]>([
@@ -48,7 +53,47 @@ describe('a refusal at the surface', () => {
     ],
     [{ kind: 'does_not_extend', leaseId, expiresAtMs: 5 }, 'RENEWAL_DOES_NOT_EXTEND', 'deadline'],
     [{ kind: 'queue_full', resource: 'work:x', limit: 9 }, 'LIMIT_EXCEEDED', 'at most 9 may wait'],
-    [{ kind: 'malformed_setting', problem: 'x must be y' }, 'INVALID_INPUT', 'x must be y'],
+    [
+      { kind: 'malformed_setting', problem: 'x must be y' },
+      'INVALID_INPUT',
+      'configuration: x must be y',
+    ],
+    [{ kind: 'nobody_waiting', leaseId }, 'WAIT_TIMEOUT', 'nobody waits for the resource'],
+    [{ kind: 'already_adopted', leaseId }, 'LEASE_EXISTS', `lease ${leaseId} was taken over`],
+    [{ kind: 'look_further', unseen: [] }, 'STORE_CONFLICT', 'the derived leases kept changing'],
+    [
+      { kind: 'invalid_derivation', leaseId, problem: 'mode must be shared' },
+      'INVALID_DERIVATION',
+      `lease ${leaseId}: mode must be shared`,
+    ],
+    [
+      { kind: 'budget_exhausted', leaseId, dimension: 'tokens', asked: 3, left: 2 },
+      'BUDGET_EXHAUSTED',
+      `lease ${leaseId} has 2 tokens left, got 3`,
+    ],
+    [
+      { kind: 'stale_epoch', leaseId, from: 3, epoch: 5 },
+      'STALE_EPOCH',
+      'from must be the next epoch, 5, got 3',
+    ],
+    [
+      { kind: 'no_epoch', leaseId, why: 'a workflow' },
+      'INVALID_INPUT',
+      `leaseId must be of a workflow, got ${leaseId}`,
+    ],
+    [
+      { kind: 'deadlock', leaseId, cycle: [step('ada', 'work:a'), step('bob', 'work:b')] },
+      'DEADLOCK',
+      'waiting would never end: ada → work:a → bob → work:b → ada',
+    ],
+    [
+      {
+        ...{ kind: 'deadlock', leaseId },
+        cycle: [step('ada', 'work:a'), { ...step('bob', 'work:b'), implied: true }],
+      },
+      'DEADLOCK',
+      'never end, if those who stand still wait for it: ada → work:a → bob → work:b → ada',
+    ],
   ])('%o', (refusal, code, message) => {
     const error = refusalError(refusal)
     expect(error).toMatchObject({ name: 'LeaseError', code, effect: 'none' })
@@ -76,6 +121,26 @@ describe('a refusal at the surface', () => {
     const error = refusalError({ ...held, blockers })
     expect(error.message.endsWith(message)).toBe(true)
     expect(error.message).not.toContain('\n')
+  })
+
+  it('tells by its details what a program needs to go on', () => {
+    const cycle = [{ ...step('ada', 'work:a'), implied: true as const }]
+    expect(refusalError({ kind: 'deadlock', leaseId, cycle }).details).toEqual({
+      ...{ leaseId, cycle, implied: true },
+    })
+    const short = { dimension: 'tokens', asked: 3, left: 2 } as const
+    const refusal = { kind: 'invalid_derivation', leaseId, problem: 'p', shortage: short } as const
+    expect(refusalError(refusal).details).toEqual({ leaseId, problem: 'p', ...short })
+    expect(refusalError({ kind: 'budget_exhausted', leaseId, ...short }).details).toEqual({
+      leaseId,
+      ...short,
+    })
+    const reused = refusalError({ kind: 'request_reused', leaseId })
+    expect(reused.details).toEqual({ field: 'requestId', leaseId })
+    const none = refusalError({ kind: 'no_epoch', leaseId, why: 'a workflow' })
+    expect(none.details).toEqual({ field: 'leaseId', leaseId })
+    const setting = refusalError({ kind: 'malformed_setting', problem: 'p' })
+    expect(setting.details).toEqual({ field: 'config' })
   })
 
   it('carries who stands in the way', () => {

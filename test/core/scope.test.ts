@@ -4,6 +4,7 @@ import {
   namespaceOf,
   NO_SCOPE,
   outsideScope,
+  parseAct,
   parseScope,
   UNLIMITED_SCOPE,
 } from '../../src/core/scope.ts'
@@ -119,20 +120,55 @@ describe('a scope', () => {
     ])
   })
 
+  const shape = 'scope must be { workIds, tools, namespaces } or { unlimited: true }, got'
+  const list = 'scope.tools must be a list of at most 64, got'
+  const encoded = 'must be a path without "\\" or encoded dots, slashes and controls'
+  it.each<[unknown, string]>([
+    [7, `${shape} 7`],
+    [[], `${shape} an array`],
+    [{ colour: [] }, 'scope must have workIds, tools, namespaces, got "colour"'],
+    [{ unlimited: 'yes' }, 'scope.unlimited must be a boolean, got "yes"'],
+    ...['workIds', 'tools', 'namespaces'].map((set) => {
+      const message = 'scope.unlimited must stand alone, got "sets beside it"'
+      return [{ unlimited: true, [set]: ['a'] }, message] as [unknown, string]
+    }),
+    [{ tools: 'a' }, `${list} "a"`],
+    [{ tools: [''] }, 'scope.tools must be 1..256 bytes, got ""'],
+    [{ tools: ['x'.repeat(257)] }, 'scope.tools must be 1..256 bytes, got "257 bytes"'],
+    [{ tools: Array.from({ length: 65 }, (_, index) => `t${index}`) }, `${list} an array`],
+    [{ namespaces: [''] }, 'scope.namespaces must be 1..256 bytes, got ""'],
+    [{ namespaces: ['a\\b'] }, `scope.namespaces ${encoded}, got "a\\\\b"`],
+    [
+      { namespaces: ['..'] },
+      'scope.namespaces must be a path without empty, "." or ".." components, got ".."',
+    ],
+  ])('is not read from %j', (value, message) => {
+    expect(() => parseScope(value)).toThrow(
+      expect.objectContaining({ code: 'INVALID_INPUT', message }),
+    )
+  })
+
+  it('is read with as many names as it may have', () => {
+    const tools = Array.from({ length: 64 }, (_, index) => `t${index + 10}`)
+    expect(parseScope({ tools }).tools).toEqual(tools)
+  })
+
   it.each([
-    [7],
-    [[]],
-    [{ colour: [] }],
-    [{ unlimited: 'yes' }],
-    [{ unlimited: true, tools: ['a'] }],
-    [{ tools: 'a' }],
-    [{ tools: [''] }],
-    [{ tools: ['x'.repeat(257)] }],
-    [{ tools: Array.from({ length: 65 }, (_, index) => `t${index}`) }],
-    [{ namespaces: [''] }],
-    [{ namespaces: ['..'] }],
-  ])('is not read from %j', (value) => {
-    expect(() => parseScope(value)).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }))
+    [7, 'act must have workId, tool, path, got 7'],
+    [null, 'act must have workId, tool, path, got null'],
+    [[], 'act must have workId, tool, path, got an array'],
+    [{ tool: 'a', colour: 'b' }, 'act must have workId, tool, path, got "colour"'],
+    [{ tool: 'a', path: 5 }, 'path must be text, got 5'],
+  ])('judges no act that is %j', (value, message) => {
+    expect(() => parseAct(value)).toThrow(
+      expect.objectContaining({ code: 'INVALID_INPUT', message }),
+    )
+  })
+
+  it('judges an act of any of its fields', () => {
+    for (const act of [{ workId: 'a' }, { tool: 'a' }, { path: 'a' }, {}]) {
+      expect(parseAct(act)).toEqual(act)
+    }
   })
 
   it('within another allows nothing that the other does not', () => {

@@ -28,6 +28,10 @@ describe('the settings', () => {
     })
   })
 
+  it('say in a sentence what they are', () => {
+    for (const key of SETTING_KEYS) expect(SETTING_TABLE[key].description).toMatch(/^[A-Z].{15,}/)
+  })
+
   it('are the defaults where nobody set anything', () => {
     expect(resolveSettings([], W1)).toEqual(DEFAULT_SETTINGS)
     expect(resolveSettings([], null)).toEqual(DEFAULT_SETTINGS)

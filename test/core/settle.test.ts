@@ -38,6 +38,7 @@ describe('settling', () => {
       {
         ...{ type: 'lease.expired', terminatedAtMs: WALL_MS + TTL_MS, atMs: WALL_MS + 99_000 },
         ...{ before: 'active', after: 'expired', renewals: 4, lockedUntil: null },
+        reason: 'ttl passed',
       },
     ])
   })
@@ -176,6 +177,7 @@ describe('in a new clock domain', () => {
     expect(told(decision)).toEqual(['lease.expired 1', 'lease.denied 3'])
     expect(decision.events[0]).toMatchObject({
       ...{ before: 'expired', after: 'expired', terminatedAtMs: WALL_MS },
+      reason: 'clock changed, lock delay starts again',
       lockedUntil: { domain: moment.domain, us: (5 + TTL_MS) * 1000 },
     })
   })
@@ -187,6 +189,7 @@ describe('in a new clock domain', () => {
     })
     const decision = settled([delayed], 1, { domain: 'host-a/boot-2/0#3' })
     expect(told(decision)).toEqual(['lease.unlocked 1'])
+    expect(decision.events).toMatchObject([{ before: 'expired', after: 'expired' }])
   })
 
   it('a delay that starts again is not counted as another expiry', () => {

@@ -108,6 +108,10 @@ describe('a transfer to whoever is next', () => {
     const decision = decide(view([lease(), later, ticket()]), transfer({ to: null }), nowAt(1))
     expect(told(decision)).toEqual(['lease.transferred 1', 'lease.offered 2'])
     expect(decision.outcome).toEqual({ kind: 'transferred', lease: null })
+    expect(decision.events).toMatchObject([
+      { before: 'active', after: 'released', reason: 'transferred to the next in the queue' },
+      { before: 'pending', after: 'pending' },
+    ])
   })
 
   it.each([
@@ -262,6 +266,23 @@ describe('acquiring what was transferred to the requester', () => {
     expect(claimed.outcome).toMatchObject({ kind: 'held', notWaiting: 'own_transfer' })
     expect(claimed.entries.get(id(3))).toMatchObject({ state: 'failed', failure: 'denied' })
     expect(claimed.entries.get(id(6))).toEqual(gift)
+  })
+
+  it.each<[Partial<Shape>, Partial<Shape>, string]>([
+    [{ mode: 'shared' }, {}, 'is shared, not exclusive'],
+    [{}, { extent: 'subtree' }, 'covers the path alone, not what is below it'],
+    [{ mode: 'shared', slots: 3 }, { mode: 'shared', slots: 2 }, 'has 3 slots, not 2'],
+    [{ mode: 'shared' }, { mode: 'shared', slots: 2 }, 'has no slots, not 2'],
+    [{ mode: 'shared', slots: 2 }, { mode: 'shared' }, 'has 2 slots, not none'],
+    [
+      { mode: 'shared' },
+      { extent: 'subtree' },
+      'is shared, not exclusive and covers the path alone, not what is below it',
+    ],
+  ])('says in what %j is not %j', (has, asks, difference) => {
+    const gift = { ...given, resource: path, ...has }
+    const { outcome } = decide(view([gift]), acquire({ ...eves, ...asks }), nowAt(400))
+    expect(outcome).toMatchObject({ kind: 'held', difference, retryAfterMs: TTL_MS - 400 })
   })
 
   it('takes the one that fits where there are several', () => {
