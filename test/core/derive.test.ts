@@ -354,6 +354,10 @@ describe('a derived lease', () => {
     const command = upgrade({ leaseId: id(5), holder: 'cyd' })
     const decision = decide(view(entries), command, nowAt(1))
     expect([decision.outcome.kind, told(decision)]).toEqual([kind, events])
+    if (kind !== 'invalid_derivation') return
+    expect(decision.outcome).toEqual({
+      ...{ kind, leaseId: id(5), problem: 'mode must be shared, as that of its parent' },
+    })
   })
 
   it.each([
@@ -363,7 +367,12 @@ describe('a derived lease', () => {
     ['has ended', child({ state: 'released', mode: 'exclusive' }), 'downgraded'],
   ] as const)('that %s, and a parent that is to share: %s', (_what, derived, kind) => {
     const command = downgrade({ leaseId: id(1), holder: 'ada' })
-    expect(decide(view([parent(), derived]), command, nowAt(1)).outcome.kind).toBe(kind)
+    const { outcome } = decide(view([parent(), derived]), command, nowAt(1))
+    expect(outcome.kind).toBe(kind)
+    if (kind === 'invalid_derivation') {
+      const problem = `mode must be exclusive, as that of lease ${id(5)} that was derived from it`
+      expect(outcome).toEqual({ kind, leaseId: id(1), problem })
+    }
     expect(decide(view([parent()]), command, nowAt(1)).outcome).toEqual(lookingFor(id(5)))
   })
 

@@ -1,16 +1,23 @@
 import { describe, expect, it } from 'vitest'
 import { isLeaseError, type ErrorCode } from '../../src/core/errors.ts'
 import {
+  parseExtent,
+  parseFlag,
   parseHolder,
   parseLeaseId,
+  parseLockDelayMs,
   parseMaxHoldMs,
   parseMaxRenewals,
+  parseMode,
   parseNote,
+  parsePriority,
   parseSession,
+  parseSlots,
   parseTtlMs,
   parseWaitMs,
   refuseUnknown,
 } from '../../src/core/input.ts'
+import { TTL_MS_MAX } from '../../src/core/limits.ts'
 import { parseReleaseReason, parseState } from '../../src/core/lease.ts'
 import { id } from './builders.ts'
 
@@ -105,7 +112,27 @@ describe('a span', () => {
   it('of renewals starts at -1, which means no limit', () => {
     for (const value of [-1, 0, 2_147_483_647]) expect(parseMaxRenewals(value)).toBe(value)
     for (const value of [-2, 2_147_483_648, 0.5, Number.NaN]) {
-      expect(refusal(() => parseMaxRenewals(value)).field).toBe('maxRenewals')
+      const refused = refusal(() => parseMaxRenewals(value))
+      expect(refused.field).toBe('maxRenewals')
+      expect(refused.message).toMatch(/^maxRenewals must be an integer -1\.\.2147483647, got /)
+    }
+  })
+})
+
+describe('a choice, a count and a flag', () => {
+  it.each<[string, (value: unknown) => unknown, readonly unknown[], readonly unknown[], string]>([
+    ['mode', parseMode, ['exclusive', 'shared'], ['', 'Shared', 1], 'exclusive or shared'],
+    ['extent', parseExtent, ['exact', 'subtree'], ['', 'tree', null], 'exact or subtree'],
+    ['slots', parseSlots, [1, 10_000], [0, 10_001, 1.5, '2'], 'an integer 1..10000'],
+    ['priority', parsePriority, [-100, 0, 100], [-101, 101, '0'], 'an integer -100..100'],
+    ['lockDelayMs', parseLockDelayMs, [0, TTL_MS_MAX], [-1], `an integer 0..${TTL_MS_MAX}`],
+    ['flag', (value) => parseFlag('flag', value), [true, false], ['true', 1], 'true or false'],
+  ])('%s is what it may be, and nothing else', (field, parse, good, bad, expected) => {
+    for (const value of good) expect(parse(value)).toBe(value)
+    for (const value of bad) {
+      const refused = refusal(() => parse(value))
+      expect(refused).toMatchObject({ code: 'INVALID_INPUT', field })
+      expect(refused.message).toMatch(new RegExp(`^${field} must be ${expected}, got `))
     }
   })
 })
@@ -121,10 +148,9 @@ describe('a lease id', () => {
   it.each(['', 'x', id(1).slice(1), `${id(1)}0`, `${id(1)}\n`, 7, null, undefined])(
     'is not %s',
     (value) => {
-      expect(refusal(() => parseLeaseId(value))).toMatchObject({
-        code: 'INVALID_INPUT',
-        field: 'leaseId',
-      })
+      const refused = refusal(() => parseLeaseId(value))
+      expect(refused).toMatchObject({ code: 'INVALID_INPUT', field: 'leaseId' })
+      expect(refused.message).toMatch(/^leaseId must be a UUID, got /)
     },
   )
 
@@ -139,7 +165,9 @@ describe('words', () => {
   })
 
   it.each(['transferred', 'done', '', null, 1])('%s is none', (word) => {
-    expect(refusal(() => parseReleaseReason(word)).code).toBe('INVALID_REASON')
+    const refused = refusal(() => parseReleaseReason(word))
+    expect(refused).toMatchObject({ code: 'INVALID_REASON', field: 'releaseReason' })
+    expect(refused.message).toMatch(/^releaseReason must be completed, aborted or voluntary, got /)
   })
 
   it.each(['active', 'pending', 'released', 'expired', 'revoked', 'failed'])(
@@ -150,7 +178,9 @@ describe('words', () => {
   )
 
   it.each(['held', 'Active', '', undefined])('%s is none', (word) => {
-    expect(refusal(() => parseState(word)).code).toBe('INVALID_STATE')
+    const refused = refusal(() => parseState(word))
+    expect(refused).toMatchObject({ code: 'INVALID_STATE', field: 'state' })
+    expect(refused.message).toContain('state must be one of active, pending, ')
   })
 })
 
@@ -174,20 +204,30 @@ describe('a note', () => {
     expect(refusal(() => parseNote('r'.repeat(1025), undefined))).toMatchObject({
       code: 'LIMIT_EXCEEDED',
       field: 'reason',
+      message: 'reason and metadata must be at most 1024 bytes together, got 1025 bytes',
     })
   })
 
+  const whole = 'metadata must be an object of text, numbers and booleans, got'
+  const control = 'must not contain control characters, got "'
+  const item = 'metadata.a must be text, a finite number or a boolean, got'
   it.each([
-    ['a list', [1]],
-    ['text', 'x'],
-    ['a nested object', { a: {} }],
-    ['null inside', { a: null }],
-    ['NaN', { a: Number.NaN }],
-    ['a function', { a: () => 1 }],
-    ['a control character in a value', { a: 'x\0' }],
-    ['a control character in a name', { 'a\0': 1 }],
-  ])('has no metadata of %s', (_, metadata) => {
-    expect(refusal(() => parseNote(null, metadata)).code).toBe('INVALID_INPUT')
+    ['a list', [1], 'metadata', `${whole} an array`],
+    ['text', 'x', 'metadata', `${whole} "x"`],
+    ['a nested object', { a: {} }, 'metadata.a', `${item} an object`],
+    ['null inside', { a: null }, 'metadata.a', `${item} null`],
+    ['NaN', { a: Number.NaN }, 'metadata.a', `${item} NaN`],
+    ['a function', { a: () => 1 }, 'metadata.a', `${item} a function`],
+    [
+      'a control character in a value',
+      { a: 'x\0' },
+      'metadata.a',
+      `metadata.a ${control}x\\u0000"`,
+    ],
+    ['a control character in a name', { 'a\0': 1 }, 'metadata', `metadata ${control}a\\u0000"`],
+  ])('has no metadata of %s', (_, metadata, field, message) => {
+    const refused = refusal(() => parseNote(null, metadata))
+    expect(refused).toEqual({ code: 'INVALID_INPUT', field, message })
   })
 
   it('has no control characters in its reason', () => {
@@ -208,6 +248,8 @@ describe('options', () => {
   })
 
   it.each([null, 5, 'ttlMs'])('are not %s', (options) => {
-    expect(refusal(() => refuseUnknown(options, ['ttlMs'])).field).toBe('options')
+    const refused = refusal(() => refuseUnknown(options, ['ttlMs']))
+    expect(refused.field).toBe('options')
+    expect(refused.message).toMatch(/^options must be an object, got /)
   })
 })
