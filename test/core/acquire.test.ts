@@ -155,6 +155,24 @@ describe('a granted lease', () => {
     expect(Number.isSafeInteger(fence)).toBe(true)
   })
 
+  it('has the last fence that is exact, and none above it', () => {
+    const last = Number.MAX_SAFE_INTEGER
+    const granted = decide(view([], { lastFence: last - 1 }), acquire(), nowAt(0))
+    expect(granted.outcome).toMatchObject({ kind: 'granted', lease: { fence: last } })
+    const late = { wallShiftMs: last / 1000 }
+    for (const [lastFence, now] of [
+      [last, nowAt(0)],
+      [0, nowAt(0, late)],
+    ] as const) {
+      expect(() => decide(view([], { lastFence }), acquire(), now)).toThrow(
+        expect.objectContaining({
+          code: 'STORE_UNAVAILABLE',
+          message: `no fence is left at wall time ${now.wallMs}`,
+        }),
+      )
+    }
+  })
+
   it('must be committed before its own deadline and before any other that was taken for running', () => {
     const other = lease({ id: id(9), mode: 'shared', deadline: tickAt(700) })
     const shared = acquire({ mode: 'shared', ttlMs: 900 })

@@ -376,6 +376,14 @@ describe('a derived lease', () => {
     expect(decide(view([parent()]), command, nowAt(1)).outcome).toEqual(lookingFor(id(5)))
   })
 
+  it.each([null, 'eve'])('is not transferred, to %s', (to) => {
+    const command = transfer({ leaseId: id(5), holder: 'cyd', to })
+    const { outcome, events } = decide(view([parent(), child()]), command, nowAt(1))
+    const problem = 'a derived lease cannot be transferred; its parent can derive another'
+    expect(outcome).toEqual({ kind: 'invalid_derivation', leaseId: id(5), problem })
+    expect(events).toEqual([])
+  })
+
   it('ends before its parent does, in the same commit', () => {
     const entries = [parent(), child()]
     const command = release({ leaseId: id(1), holder: 'ada' })

@@ -1,5 +1,16 @@
 import { describe, expect, it } from 'vitest'
-import { ERROR_CODES, invalid, isLeaseError, LeaseError, show } from '../../src/core/errors.ts'
+import {
+  closedError,
+  ERROR_CODES,
+  invalid,
+  isLeaseError,
+  isMistake,
+  LeaseError,
+  messageOf,
+  pathError,
+  show,
+  showData,
+} from '../../src/core/errors.ts'
 
 describe('a lease error', () => {
   it('knows from its code whether to try again and whether it may have happened', () => {
@@ -55,6 +66,68 @@ describe('a value in a message', () => {
   })
 
   it('is cut when it is long', () => {
-    expect(show('x'.repeat(1_000_000))).toHaveLength(81)
+    expect(show('x'.repeat(1_000_000))).toBe(`"${'x'.repeat(79)}…`)
+    expect(show('x'.repeat(78))).toBe(`"${'x'.repeat(78)}"`)
+  })
+})
+
+describe('a path that could not be looked at', () => {
+  const failed = (code: string): Error => {
+    return Object.assign(new Error(`${code}: no luck`), { code, syscall: 'lstat' })
+  }
+
+  it.each(['ELOOP', 'EACCES', 'ENAMETOOLONG'])('is the fault of whoever named it: %s', (code) => {
+    const cause = failed(code)
+    const error = pathError('path', '/a\n', cause)
+    expect(error).toMatchObject({
+      code: 'INVALID_INPUT',
+      message: `path must be a path that can be followed, got "/a\\n": ${code}: no luck`,
+      details: { field: 'path', path: '/a\n' },
+      cause,
+    })
+  })
+
+  it('is one for the system, which may do better later', () => {
+    const cause = failed('EIO')
+    expect(pathError('path', '/a', cause)).toMatchObject({
+      code: 'STORE_UNAVAILABLE',
+      message: 'path "/a" cannot be looked at: EIO: no luck',
+      details: { field: 'path', path: '/a' },
+      cause,
+    })
+  })
+
+  it.each([
+    new Error('x'),
+    Object.assign(new Error('x'), { code: 'EIO' }),
+    Object.assign(new Error('x'), { syscall: 'lstat' }),
+    { code: 'EIO', syscall: 'lstat' },
+    'EIO',
+  ])('is no answer of the operating system: %s', (cause) => {
+    expect(pathError('path', '/a', cause)).toBe(cause)
+  })
+})
+
+describe('what a program may ask of an error', () => {
+  it('is which one it is', () => {
+    const closed = closedError()
+    expect(closed).toMatchObject({ code: 'CLOSED', message: 'the store was closed' })
+    expect(closedError('the client was closed').message).toBe('the client was closed')
+    expect([isLeaseError(closed, 'CLOSED'), isLeaseError(closed, 'ABORTED')]).toEqual([true, false])
+  })
+
+  it('is what it says, also of what is no error', () => {
+    expect([new Error('x'), 'y', 7, null].map(messageOf)).toEqual(['x', 'y', '7', 'null'])
+  })
+
+  it('is whether the program itself is wrong', () => {
+    const mistakes = [new TypeError('x'), new RangeError('x'), new SyntaxError('x')]
+    for (const error of [...mistakes, new ReferenceError('x')]) expect(isMistake(error)).toBe(true)
+    for (const error of [new Error('x'), closedError(), 'x']) expect(isMistake(error)).toBe(false)
+  })
+
+  it('is its data, in one line that is not long', () => {
+    expect(showData({ a: '\u2028', b: 1 })).toBe('{"a":"\\u2028","b":1}')
+    expect(showData({ a: 'x'.repeat(99) })).toMatch(/^\{"a":"x{74}…$/)
   })
 })

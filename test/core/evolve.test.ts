@@ -36,6 +36,9 @@ describe('an event', () => {
     ['an offer does not come out of nowhere', offered, undefined],
   ])('that does not fit is a mistake, not a guess: %s', (_, event, entry) => {
     if (event === undefined) throw new Error('there is no event to apply')
-    expect(() => evolveEntry(entry, event)).toThrow(/does not follow from a/)
+    const kind = event === renewed ? 'lease' : 'ticket'
+    expect(() => evolveEntry(entry, event)).toThrow(
+      `${event.type} of ${event.leaseId} does not follow from a ${kind}`,
+    )
   })
 })

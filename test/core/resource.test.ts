@@ -102,7 +102,9 @@ describe('a namespace', () => {
   })
 
   it.each(['', 'Team', 'a/b', 'a b', 'x'.repeat(65), 7, null])('%s is none', (name) => {
-    expect(() => parseNamespace(name)).toThrow(/^namespace must /)
+    expect(() => parseNamespace(name)).toThrow(
+      /^namespace must (match \[a-z0-9\._-\]\{1,64\}|be text), got /,
+    )
   })
 })
 

@@ -2,9 +2,12 @@ import { describe, expect, it } from 'vitest'
 import { parseResource } from '../../src/core/resource.ts'
 import {
   DEFAULT_SETTINGS,
+  defaultTtlMs,
   parseSettingKey,
   parseSettingValue,
+  refuseMeaninglessOverride,
   resolveSettings,
+  retentionMs,
   SETTING_KEYS,
   SETTING_TABLE,
   type SettingKey,
@@ -101,6 +104,32 @@ describe('a value', () => {
         details: expect.objectContaining({ field: key }),
       }),
     )
+  })
+
+  it.each(['cleanup_interval_seconds', 'auto_expire_enabled', 'history_retention_days'] as const)(
+    '%s is of the whole store',
+    (key) => {
+      expect(() => refuseMeaninglessOverride(key, 'global')).not.toThrow()
+      for (const scope of ['kind', 'resource'] as const) {
+        const message = `scope must be global for ${key}, which is about the whole store, got "${scope}"`
+        expect(() => refuseMeaninglessOverride(key, scope)).toThrow(message)
+        expect(() => refuseMeaninglessOverride('max_renewals', scope)).not.toThrow()
+      }
+    },
+  )
+
+  it('of a TTL holds for leases that renew themselves once it was configured', () => {
+    const configured = resolveSettings([row('default_ttl_seconds', '9')], W1)
+    for (const isRenewed of [true, false]) {
+      expect(defaultTtlMs(configured, { isRenewed })).toBe(9_000)
+    }
+    expect(defaultTtlMs(DEFAULT_SETTINGS, { isRenewed: true })).toBe(30_000)
+    expect(defaultTtlMs(DEFAULT_SETTINGS, { isRenewed: false })).toBe(3_600_000)
+  })
+
+  it('of a retention is a day at least, for as long as requests are remembered', () => {
+    const days = [0, 1, 2].map((one) => retentionMs(one) / 86_400_000)
+    expect(days).toEqual([1, 1, 2])
   })
 
   it('is the default of its key, and every default is acceptable', () => {
