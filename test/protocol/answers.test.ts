@@ -1,7 +1,7 @@
 /** Answers of the service are what their descriptions say, survive JSON, and may grow. */
 import { expect, it } from 'vitest'
 import { readAnswer } from '../../src/protocol/answers.ts'
-import { answerSchemaOf } from '../../src/protocol/json-schema.ts'
+import { answerSchemaOf, type JsonSchema } from '../../src/protocol/json-schema.ts'
 import { REQUEST_NAMES } from '../../src/protocol/requests.ts'
 import { fc } from '../fast-check.ts'
 import { allowed } from './arbitrary-values.ts'
@@ -19,6 +19,30 @@ it.each(REQUEST_NAMES)('the answer of %s: its schema agrees with its reader', (n
     }),
     { numRuns: 50 },
   )
+})
+
+/** Every field of a schema and of what is in it, by its path. */
+function fieldsIn(schema: JsonSchema, path: string): readonly (readonly [string, JsonSchema])[] {
+  const inside = [...(schema.items === undefined ? [] : [schema.items]), ...(schema.anyOf ?? [])]
+  return [
+    ...Object.entries(schema.properties ?? {}).flatMap(([name, field]) => {
+      const place = `${path}.${name}`
+      return [[place, field] as const, ...fieldsIn(field, place)]
+    }),
+    ...inside.flatMap((part) => fieldsIn(part, path)),
+  ]
+}
+
+/** What is in a scope or a budget has a name that says it all, as the kind of an answer has. */
+const PLAIN = /\.(kind|(scope|budget|budgetLeft|limits|used)\.\w+)$/
+
+it('every field of every answer says what it is', () => {
+  const fields = REQUEST_NAMES.flatMap((name) => fieldsIn(answerSchemaOf(name), name))
+  expect(fields.length).toBeGreaterThan(1_000)
+  const silent = fields.filter(([path, { description = '' }]) => {
+    return !PLAIN.test(path) && !/^[A-Z0-9`][^.]{2,}/.test(description)
+  })
+  expect([...new Set(silent.map(([path]) => path))]).toEqual([])
 })
 
 it('an answer may have fields that this version does not know', () => {
