@@ -55,6 +55,14 @@ export function requireSqlite<Database extends SqliteLike>(database: Database): 
   throw invalid('database', 'must be an open SQLite database', database)
 }
 
+/** Prepares a statement whose rows are objects: a database of `node:sqlite` can be told to give them as arrays. */
+export function prepareNamed(database: SqliteLike, sql: string): SqliteStatementLike {
+  const statement: SqliteStatementLike & Partial<Pick<NodeSqliteStatement, 'setReturnArrays'>> =
+    database.prepare(sql)
+  statement.setReturnArrays?.(false)
+  return statement
+}
+
 export function isInTransaction(database: SqliteLike): boolean {
   return 'inTransaction' in database ? database.inTransaction : database.isTransaction
 }

@@ -7,6 +7,7 @@
  */
 import {
   isInTransaction,
+  prepareNamed,
   requireSqlite,
   rollBack,
   type SqliteLike,
@@ -88,7 +89,7 @@ export class SqliteGuard<Database extends SqliteLike> {
 
   #prepared(sql: string): SqliteStatementLike {
     try {
-      return this.#database.prepare(sql)
+      return prepareNamed(this.#database, sql)
     } catch (cause) {
       const isMissing = cause instanceof Error && cause.message.includes('no such table')
       throw isMissing ? missingTable(cause) : cause

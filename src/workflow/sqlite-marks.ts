@@ -11,6 +11,7 @@ import { parseSpanMs, refuseUnknown } from '../core/input.ts'
 import {
   isBusy,
   isDiskAway,
+  prepareNamed,
   requireSqlite,
   rollBack,
   type SqliteLike,
@@ -83,11 +84,11 @@ export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Dat
   peek({ workflowId, actionId, resent }: ActionRef): Known {
     const place = [this.#processor, workflowId] as const
     try {
-      const row = this.#database.prepare(MARK).get(...place)
+      const row = prepareNamed(this.#database, MARK).get(...place)
       const seen = this.#database.prepare(SEEN).get(...place, actionId) !== undefined
       const known = { mark: workflowMarkOf(row as WorkflowMarkRow | undefined), seen }
       if (resent !== true) return known
-      const oldest = this.#database.prepare(REMEMBERED_FROM).get(...place)
+      const oldest = prepareNamed(this.#database, REMEMBERED_FROM).get(...place)
       return {
         ...known,
         rememberedFrom: Number((oldest as { epoch: number } | undefined)?.epoch ?? 0),
@@ -156,7 +157,8 @@ export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Dat
 
   /** False when another connection has the lock. Restores the `busy_timeout` of the connection's owner. */
   #ran(sql: string): boolean {
-    const { timeout } = this.#database.prepare('PRAGMA busy_timeout').get() as { timeout: number }
+    const read = prepareNamed(this.#database, 'PRAGMA busy_timeout')
+    const { timeout } = read.get() as { timeout: number }
     this.#database.exec('PRAGMA busy_timeout = 0')
     try {
       this.#database.exec(sql)
@@ -190,7 +192,8 @@ export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Dat
 function nameOf(database: SqliteLike): string {
   const known = namesOf.get(database)
   if (known !== undefined) return known
-  const files = database.prepare('PRAGMA database_list').all() as { name: string; file: string }[]
+  const list = prepareNamed(database, 'PRAGMA database_list')
+  const files = list.all() as { name: string; file: string }[]
   const file = files.find(({ name }) => name === 'main')?.file ?? ''
   if (file === '') unnamed += 1
   const name = file === '' ? `database ${unnamed} in memory` : file

@@ -20,11 +20,11 @@ interface ProgramDatabase {
   close(): void
 }
 
-function openDatabase(): ProgramDatabase {
+function openDatabase(options: { readonly returnArrays?: boolean } = {}): ProgramDatabase {
   const { DatabaseSync } = load('node:sqlite') as {
-    DatabaseSync: new (path: string) => ProgramDatabase
+    DatabaseSync: new (path: string, options: object) => ProgramDatabase
   }
-  const database = new DatabaseSync(':memory:')
+  const database = new DatabaseSync(':memory:', options)
   database.exec('CREATE TABLE notes (text TEXT NOT NULL)')
   return database
 }
@@ -84,6 +84,21 @@ void describe('a database of the program', () => {
     assert.equal(database.isTransaction, true)
     database.exec('COMMIT')
     assert.deepEqual(notesIn(database), ['second', 'own', 'third'])
+    database.close()
+  })
+
+  void it('is guarded by the same marks if it gives its rows as arrays', async () => {
+    const database = openDatabase({ returnArrays: true })
+    const guarded = guard.sqlite(database)
+    guarded.init()
+    guarded.check('work:w', 2)
+    assert.throws(() => guarded.check('work:w', 1), { code: 'STALE_FENCE' })
+    const marks = new SqliteMarks(database, 'processor')
+    marks.init()
+    const ref = { workflowId: 'w', actionId: 'a', resent: true }
+    const mark = { leaseId: lease(1).id, fence: 1, revoked: false, epoch: 1 }
+    await marks.transact(ref, () => ({ mark, epoch: 1, effect: async () => {} }))
+    assert.deepEqual(marks.peek(ref), { mark, seen: true, rememberedFrom: 0 })
     database.close()
   })
 
