@@ -79,6 +79,25 @@ describe.each(['memory', 'sqlite'] as const)('%s', (kind) => {
     expect((await api.acquire(request)).kind).toBe('terminal')
   })
 
+  it('forgets the id of a renewal with its event', async () => {
+    const ticks = new ManualTicks()
+    const api = await opened(ticks)
+    const { id, holder } = request
+    await api.acquire({ ...request, ttlMs: 30 * DAY_MS })
+    const requestId = systemRuntime.uuid()
+    ticks.pass(1)
+    await api.renew({ id, holder, requestId })
+    for (let day = 0; day < 45; day += 1) {
+      if (day % 20 === 19) await api.renew({ id, holder })
+      ticks.pass(DAY_MS)
+      await api.cleanup()
+    }
+    const types = (await api.history({ id })).map(({ event }) => event.type)
+    expect(types).toEqual(['lease.issued', 'lease.renewed', 'lease.renewed'])
+    const again = await api.renew({ id, holder, requestId })
+    expect(again).toMatchObject({ kind: 'renewed', lease: { renewals: 4 } })
+  })
+
   it('goes on pruning in time afterwards', async () => {
     const ticks = new ManualTicks()
     const api = await opened(ticks)

@@ -199,14 +199,17 @@ export class MemoryStore implements Store {
     return { leases: gone.size, events, more: ended.length > gone.size }
   }
 
-  /** Events that a later one of their type and lease makes needless. */
+  /** Events that a later one of their type and lease makes needless, with the ids of their requests. */
   #removeSuperseded(cut: PruneCut): void {
     const later = new Set<string>()
     const kept = this.#ledger.toReversed().filter(({ event }) => {
       const kind = `${event.type} ${event.leaseId}`
       const isLast = !later.has(kind)
       later.add(kind)
-      return isLast || !isSuperseded(event, this.#entryOf(event.leaseId)?.ttlMs ?? null, cut)
+      const { leaseId, requestId } = event
+      if (isLast || !isSuperseded(event, this.#entryOf(leaseId)?.ttlMs ?? null, cut)) return true
+      if (requestId !== null) this.#requests.delete(requestId)
+      return false
     })
     this.#ledger = kept.toReversed()
   }
