@@ -6,6 +6,7 @@ import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import type { AcquireAnswer } from '../../src/service/lease-api.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
+import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 
 const RESOURCE = parseResource('work:W-1')
@@ -54,4 +55,21 @@ it('what one namespace has forgotten is not known to another', async () => {
   await here.release({ id: LEASE_ID, holder: 'h', requestId: REQUEST_ID })
   expect((await there.settings({})).keep_history).toBe(true)
   expect((await acquire(there)).kind).toBe('granted')
+})
+
+it('a namespace whose making was cut off in the middle is made anew, with its whole configuration', async () => {
+  await open('default')
+  const Driver = await loadSqlite()
+  const database = new Driver(path.join(directory, 'leases.db'))
+  database.exec(`CREATE TRIGGER cut BEFORE INSERT ON lease_configs WHEN new.config_key = 'max_renewals'
+    BEGIN SELECT raise(ABORT, 'cut off'); END`)
+  await expect(open('team-b')).rejects.toThrow('cut off')
+  database.exec('DROP TRIGGER cut')
+  await open('team-b')
+  const keysOf = (namespace: string): readonly unknown[] => {
+    const sql = 'SELECT config_key FROM lease_configs WHERE namespace = ? ORDER BY config_key'
+    return database.prepare(sql).raw().all(namespace)
+  }
+  expect(keysOf('team-b')).toEqual(keysOf('default'))
+  database.close()
 })

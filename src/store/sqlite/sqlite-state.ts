@@ -13,11 +13,12 @@ import {
 } from '../../core/settings.ts'
 import type { PruneClock } from '../../core/retention.ts'
 import { advance, domainName, type ClockState } from '../embedded-clock.ts'
-import type {
-  SqliteDatabase,
-  SqliteRow,
-  SqliteStatement,
-  SqliteValue,
+import {
+  inWriteTransaction,
+  type SqliteDatabase,
+  type SqliteRow,
+  type SqliteStatement,
+  type SqliteValue,
 } from '../../drivers/sqlite-driver.ts'
 import type { SettingChange } from '../../store-port/store.ts'
 import type { SqliteConnection } from './sqlite-connection.ts'
@@ -203,11 +204,14 @@ function settingOf(row: SqliteRow): readonly SettingRow[] {
   return [{ key, value: text, scope, resourceId: resourceId ?? null }]
 }
 
-/** Makes the row of counters and the default configuration of a namespace, once. */
+/** Makes the row of counters and the default configuration of a namespace, once, and both or neither. */
 export function createNamespace(database: SqliteDatabase, namespace: string, wallMs: number): void {
   const statements = new StatementCache(database)
-  const readNumber = (): SqliteRow | undefined => statements.first(READ_NUMBER, namespace)
-  if (readNumber() !== undefined) return
+  if (statements.first(READ_NUMBER, namespace) !== undefined) return
+  inWriteTransaction(database, () => writeNamespace(statements, namespace, wallMs))
+}
+
+function writeNamespace(statements: StatementCache, namespace: string, wallMs: number): void {
   // The default namespace has the number 0, whether or not it is the first.
   const number =
     namespace === DEFAULT_NAMESPACE
@@ -215,8 +219,7 @@ export function createNamespace(database: SqliteDatabase, namespace: string, wal
       : `(SELECT max(1, ifnull(max(number), 0) + 1) FROM store_state)`
   const insert = `INSERT OR IGNORE INTO store_state SELECT ?, 0, 0, 0, 0, 0, 0, ${number}, 0, 0, 0`
   if (statements.run(insert, namespace) === 0) return
-  if (Number(readNumber()?.[0]) >= NAMESPACES_MAX) {
-    statements.run('DELETE FROM store_state WHERE namespace = ?', namespace)
+  if (Number(statements.first(READ_NUMBER, namespace)?.[0]) >= NAMESPACES_MAX) {
     throw new LeaseError(
       'LIMIT_EXCEEDED',
       `namespaces of one database must be at most ${NAMESPACES_MAX}, got another: ${namespace}`,
