@@ -194,6 +194,26 @@ describe('migrations', () => {
     await migrated.close()
   })
 
+  it('change nothing, not even the version, while one of them waits for a lease that runs', async () => {
+    const ticks = new ManualTicks()
+    const store = await SqliteStore.open({ path: file, ticks })
+    const service = new LeaseService({ store, runtime: systemRuntime })
+    await service.acquire(acquisition('a'))
+    await service.close()
+    const database = await rawDatabase()
+    database.exec(`DROP TABLE refusals; DROP VIEW leases; DELETE FROM migrations WHERE version >= 10;
+      ALTER TABLE store_state DROP COLUMN pruned_up_to; PRAGMA user_version = 9`)
+    database.close()
+    const error = await refusal(SqliteStore.open({ path: file, ticks }))
+    expect(error.message).toContain('may still hold work:a of')
+    const untouched = await rawDatabase()
+    expect(untouched.pragma('user_version', { simple: true })).toBe(9)
+    untouched.close()
+    ticks.pass(60_001)
+    const migrated = await SqliteStore.open({ path: file, ticks })
+    await migrated.close()
+  })
+
   it('that fail are rolled back, recorded with their error, and tried again', async () => {
     const database = await rawDatabase()
     database.exec(`CREATE TABLE migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,

@@ -20,7 +20,10 @@ export interface Migration {
   readonly name: string
   readonly description: string
   readonly sql: string
-  /** Where the leases are that processes of the version before could not renew any more: it waits until none runs. */
+  /**
+   * Where the leases are that processes of the version before could not renew any more: it waits until none runs. A process
+   * can use tables of its own version alone, so a migration waits as well that would be taken before another which waits.
+   */
   readonly held?: RunningLeases
   /** What SQL cannot do, after it and in the same transaction. */
   readonly convert?: (database: SqliteDatabase) => void
@@ -340,6 +343,9 @@ CREATE TABLE refusals (
 );
 CREATE INDEX idx_refusals_last_at ON refusals(namespace, last_at);`
 
+const IN_LEASES: RunningLeases = { table: 'leases', clock: 'live_clock' }
+const IN_LIVE_SET: RunningLeases = { table: 'live_leases', clock: 'live_leases.clock' }
+
 export const MIGRATIONS: readonly Migration[] = [
   {
     version: 1,
@@ -376,25 +382,28 @@ export const MIGRATIONS: readonly Migration[] = [
     name: 'add_due_column',
     description: 'when a sweep has to look at a lease, so that renewals touch no index',
     sql: DUE,
+    held: IN_LEASES,
   },
   {
     version: 7,
     name: 'index_events_by_number',
     description: 'the events of a lease by a number instead of its id',
     sql: EVENTS_BY_NUMBER,
+    held: IN_LEASES,
   },
   {
     version: 8,
     name: 'split_index_of_positions',
     description: 'positions of the default namespace in an index without its name',
     sql: SPLIT_POSITIONS,
+    held: IN_LEASES,
   },
   {
     version: 9,
     name: 'separate_live_set',
     description: 'what is live in a table of its own; what has ended is history',
     sql: LIVE_SET,
-    held: { table: 'leases', clock: 'live_clock' },
+    held: IN_LEASES,
     convert(database) {
       convertRows(database)
       database.exec('DROP TABLE old_leases; DROP TABLE old_history;')
@@ -405,25 +414,28 @@ export const MIGRATIONS: readonly Migration[] = [
     name: 'create_refusals_table',
     description: 'how often what was refused, beside the ledger',
     sql: REFUSALS,
+    held: IN_LIVE_SET,
   },
   {
     version: 11,
     name: 'create_leases_view',
     description: 'leases for people, whose updated_at is the last change of whatever kind',
     sql: LEASES_VIEW,
+    held: IN_LIVE_SET,
   },
   {
     version: 12,
     name: 'remember_what_was_pruned',
     description: 'up to which position the events of ended entries were pruned',
     sql: PRUNED_UP_TO,
+    held: IN_LIVE_SET,
   },
   {
     version: 13,
     name: 'tell_numbers_apart',
     description: 'numbers of leases that differ within a millisecond',
     sql: FINER_NUMBERS,
-    held: { table: 'live_leases', clock: 'live_leases.clock' },
+    held: IN_LIVE_SET,
   },
 ]
 
