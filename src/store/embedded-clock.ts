@@ -61,7 +61,7 @@ export function nowOf(state: ClockState): Now {
 }
 
 /** Two containers of one boot share its clock, whatever they call their host. */
-function isSameClock(a: string, b: string): boolean {
+export function isSameClock(a: string, b: string): boolean {
   return a === b || (clockOf(a) !== null && clockOf(a) === clockOf(b))
 }
 

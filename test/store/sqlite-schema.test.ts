@@ -214,6 +214,21 @@ describe('migrations', () => {
     await migrated.close()
   })
 
+  it('wait for a lease of another container, which has another host name and the same clock', async () => {
+    const store = await SqliteStore.open({ path: file, ticks: new ManualTicks('one/boot-1/0') })
+    const service = new LeaseService({ store, runtime: systemRuntime })
+    await service.acquire(acquisition('a'))
+    await service.close()
+    const database = await rawDatabase()
+    database.exec('DELETE FROM migrations WHERE version = 13; PRAGMA user_version = 12')
+    database.close()
+    const openIn = (domain: string): Promise<SqliteStore> => {
+      return SqliteStore.open({ path: file, ticks: new ManualTicks(domain) })
+    }
+    expect((await refusal(openIn('two/boot-1/0'))).message).toContain('may still hold work:a of')
+    await (await openIn('two/boot-2/0')).close()
+  })
+
   it('that fail are rolled back, recorded with their error, and tried again', async () => {
     const database = await rawDatabase()
     database.exec(`CREATE TABLE migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,

@@ -21,7 +21,7 @@ import {
   type LeaseState,
 } from '../../core/lease.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
-import { domainName } from '../embedded-clock.ts'
+import { domainName, isSameClock } from '../embedded-clock.ts'
 import type { SqliteDatabase, SqliteRow, SqliteStatement } from '../../drivers/sqlite-driver.ts'
 import { eventValues, HistoryIndex, INSERT_EVENT, typeOf } from './sqlite-history.ts'
 import { entryValues, INSERT_ENTRY } from './sqlite-live.ts'
@@ -56,16 +56,18 @@ export function refuseWhileHeld(
   { url, ticks, isForced }: Conversion,
 ): void {
   if (isForced) return
-  const rows = database
+  const { domain } = ticks
+  const running = database
     .prepare(
-      `SELECT file_path, agent_id, live_until_us FROM ${table}
+      `SELECT file_path, agent_id, live_until_us, base FROM ${table}
        JOIN store_state USING (namespace)
        JOIN clock_domains USING (namespace)
        WHERE status = 'active' AND generation = store_state.clock AND ${clock} = generation
-         AND live_until_us > ? AND base = ifnull(?, base) ORDER BY live_until_us, ${table}.rowid`,
+         AND live_until_us > ? ORDER BY live_until_us, ${table}.rowid`,
     )
     .raw()
-    .all(ticks.tickUs(), ticks.domain) as (readonly [string, string, number])[]
+    .all(ticks.tickUs()) as (readonly [string, string, number, base: string])[]
+  const rows = running.filter(([, , , base]) => domain === null || isSameClock(base, domain))
   if (rows.length === 0) return
   const named = rows.slice(0, HELD_NAMED_MAX).map(([path, holder, untilUs]) => {
     const seconds = Math.ceil((untilUs - ticks.tickUs()) / 1_000_000)
