@@ -30,11 +30,13 @@ CREATE TABLE IF NOT EXISTS tenure.migrations (
   applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );`
 
-/** Of earlier prunes it is only known that they have removed what lay before the first event that is kept. */
+/** Of earlier prunes it is only known that they have removed what lay before the first event that is kept, or all there was. */
 const PRUNED_UP_TO = `
 ALTER TABLE tenure.namespaces ADD pruned_up_to bigint NOT NULL DEFAULT 0;
-UPDATE tenure.namespaces SET pruned_up_to = coalesce((SELECT seq - 1 FROM tenure.ledger
-  WHERE namespace = number ORDER BY seq LIMIT 1), 0) WHERE pruned_at IS NOT NULL;`
+UPDATE tenure.namespaces SET pruned_up_to = coalesce(
+    (SELECT seq - 1 FROM tenure.ledger WHERE namespace = number ORDER BY seq LIMIT 1),
+    (SELECT last_value FROM tenure.ledger_seq))
+  WHERE pruned_at IS NOT NULL;`
 
 interface Step {
   /** That of the schema afterwards. */

@@ -66,6 +66,23 @@ describe('the schema', () => {
     ])
   })
 
+  it('knows of a namespace that was pruned of everything that all of it is missing', async () => {
+    await using earlier = await freshDatabase()
+    await useStore(earlier.url)
+    const [[last] = []] = await run('SELECT max(seq) FROM tenure.ledger', earlier.url)
+    await run(
+      `DELETE FROM tenure.ledger; ALTER TABLE tenure.namespaces DROP COLUMN pruned_up_to;
+        UPDATE tenure.migrations SET version = 11`,
+      earlier.url,
+    )
+    const store = await openPostgresStore({ url: earlier.url, namespace: 'restricted' })
+    const before = String(Number(last) - 1)
+    await expect(store.history({ after: before, unbroken: true, limit: 1 })).rejects.toMatchObject({
+      details: { field: 'after', prunedUpTo: last },
+    })
+    await store.close()
+  })
+
   it('knows of a namespace that was pruned before what is missing at its beginning', async () => {
     await using earlier = await freshDatabase()
     await useStore(earlier.url)
