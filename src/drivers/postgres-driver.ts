@@ -176,8 +176,12 @@ async function connectBeside(pool: PostgresPool): Promise<LoneClient> {
   return client
 }
 
-/** A process that stops in the middle of a transaction must not keep others out for longer than this. */
-const BEGIN = 'BEGIN; SET LOCAL idle_in_transaction_session_timeout = 2000'
+/**
+ * A process that stops in the middle of a transaction must not keep others out for longer than this. Each statement must see
+ * what was committed while it waited for a lock, whatever isolation is the default of the role or the database.
+ */
+const BEGIN =
+  'BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = 2000'
 
 const AS_TEXT = { getTypeParser: () => (text: string) => text }
 

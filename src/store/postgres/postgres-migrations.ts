@@ -83,9 +83,10 @@ const MIGRATION_LOCK = '0x74656e757265'
 
 /**
  * A step may take long: a large table, many rows. But it waits for a table no longer than this, because all other calls
- * wait behind it; then it tries again.
+ * wait behind it; then it tries again. Read committed, whatever the default of the role or the database is: otherwise a process
+ * that had to wait for its turn would see what was there before it waited, and take the step of another once more.
  */
-const STEP = `BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '500ms'`
+const STEP = `BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '500ms'`
 const LOCK_TRIES_MAX = 120
 
 export async function isCurrent(connection: PostgresConnection): Promise<boolean> {

@@ -155,10 +155,13 @@ export async function numberOf(connection: PostgresConnection, namespace: string
   for (;;) {
     const [known] = await connection.run(select, [namespace])
     if (known !== undefined) return Number(known[0])
+    // In any other isolation a process that makes it at the same moment as another would fail, and not find it.
+    await connection.run('BEGIN ISOLATION LEVEL READ COMMITTED')
     await connection.run(
       `INSERT INTO tenure.namespaces (number, name)
         VALUES (1 + floor(random() * 2147483646)::integer, $1) ON CONFLICT DO NOTHING`,
       [namespace],
     )
+    await connection.run('COMMIT')
   }
 }

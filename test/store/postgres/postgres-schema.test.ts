@@ -66,6 +66,23 @@ describe('the schema', () => {
     ])
   })
 
+  it.each(['repeatable read', 'serializable'])(
+    'is made once where the default isolation is %s',
+    async (isolation) => {
+      await using strict = await freshDatabase()
+      const name = new URL(strict.url).pathname.slice(1)
+      const setting = `default_transaction_isolation = '${isolation}'`
+      await run(`ALTER DATABASE ${name} SET ${setting}`, strict.url)
+      const opening = Array.from({ length: 10 }, () => {
+        return openPostgresStore({ url: strict.url, poolSize: 1 })
+      })
+      const stores = await Promise.all(opening)
+      await Promise.all(stores.map((store) => store.close()))
+      const rows = await run('SELECT version FROM tenure.migrations', strict.url)
+      expect(rows).toEqual([[SCHEMA_VERSION]])
+    },
+  )
+
   it('knows of a namespace that was pruned of everything that all of it is missing', async () => {
     await using earlier = await freshDatabase()
     await useStore(earlier.url)
