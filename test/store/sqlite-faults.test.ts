@@ -120,6 +120,20 @@ describe('a database file that was removed while open', () => {
   })
 })
 
+it('a database file that cannot be looked at while open is unavailable until it can', async () => {
+  service = await open()
+  const aside = `${directory}-aside`
+  fs.renameSync(directory, aside)
+  fs.symlinkSync(directory, directory)
+  try {
+    expect(await codeOf(acquire('a'))).toBe('STORE_UNAVAILABLE/none')
+  } finally {
+    fs.rmSync(directory)
+    fs.renameSync(aside, directory)
+  }
+  expect((await acquire('a')).kind).toBe('granted')
+})
+
 describe('a disk that is full', () => {
   it('refuses with no effect, keeps what there was, and goes on when there is room again', async () => {
     service = await open()

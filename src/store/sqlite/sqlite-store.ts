@@ -20,6 +20,7 @@ import {
   loadSqlite,
   rollBack,
   sqliteError,
+  withAccess,
   type SqliteDatabase,
 } from '../../drivers/sqlite-driver.ts'
 import {
@@ -215,7 +216,8 @@ export class SqliteStore implements Store {
 
   /** A process that opens the path now gets another file, with other leases: the old one must grant nothing any more. */
   #refuseReplacedFile(): void {
-    if (identityOf(this.#connection.path) === this.#fileIdentity) return
+    const { path } = this.#connection
+    if (withAccess(path, () => identityOf(path)) === this.#fileIdentity) return
     const { url } = this.description
     const message = `${url} was removed or replaced while it was open; open it again`
     throw new LeaseError('STORE_UNAVAILABLE', message, { details: { store: url } })
