@@ -2,7 +2,7 @@
  * The one table that a guard needs, beside what it guards, and its rows. The same columns on SQLite and PostgreSQL; in
  * PostgreSQL names compare by their bytes (`COLLATE "C"`), as everywhere else.
  */
-import { LeaseError } from '../core/errors.ts'
+import { LeaseError, show } from '../core/errors.ts'
 import { markKey, type Mark, type MarkRef } from './marks.ts'
 
 export const MARK_TABLE = 'tenure_fences'
@@ -40,11 +40,20 @@ export function marksOf(rows: readonly MarkRow[]): ReadonlyMap<string, Mark> {
     rows.map((row) => [
       markKey(row),
       {
-        exclusive: { fence: Number(row.exclusive_fence), leaseId: row.exclusive_lease },
-        shared: { fence: Number(row.shared_fence), leaseId: row.shared_lease },
+        exclusive: { fence: fenceIn(row, 'exclusive_fence'), leaseId: row.exclusive_lease },
+        shared: { fence: fenceIn(row, 'shared_fence'), leaseId: row.shared_lease },
       },
     ]),
   )
+}
+
+/** Every fence is above one that cannot be read, so a client that renames columns would let all pass. */
+function fenceIn(row: MarkRow, column: 'exclusive_fence' | 'shared_fence'): number {
+  const fence = Number(row[column])
+  if (Number.isSafeInteger(fence) && fence >= 0) return fence
+  const expected = 'must be an integer; the client must give rows by the names of their columns'
+  const message = `${column} of ${MARK_TABLE} ${expected}, got ${show(row[column])}`
+  throw new LeaseError('STORE_SCHEMA', message, { details: { table: MARK_TABLE, column } })
 }
 
 /** In the order of the columns. */
