@@ -241,8 +241,10 @@ export class LeaseService implements LeaseApi {
   }
 
   #handOver(command: Release, waiter: HandOffWaiter): Promise<Decided<ReleaseOutcome>> {
+    // A service that was closed refuses before the waiter, which may be another client's, relies on the release.
+    const { runner } = this.#open
     const settle = waiter.carryClaim()
-    const decided = this.#open.runner.run({ ...command, handOffTo: waiter.id })
+    const decided = runner.run({ ...command, handOffTo: waiter.id })
     settle(decided.then(({ outcome, now }) => claimedAnswer(outcome, now)))
     return decided
   }

@@ -2,6 +2,7 @@
 import { describe, expect, it, vi } from 'vitest'
 import type { Tenure } from '../../src/client/contract.ts'
 import { CLAIM_WINDOW_MS_DEFAULT } from '../../src/core/limits.ts'
+import { LeaseService } from '../../src/service/lease-service.ts'
 import type { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import {
@@ -172,6 +173,22 @@ describe('a waiter in the process of the holder', () => {
     expect(waiting.error()).toMatchObject({ code: 'ABORTED', effect: 'unknown' })
     expect((await world.service.list({ holder: 'bob' })).leases).toEqual([])
     expect((await carol.tenure.acquire(RESOURCE)).holder).toBe('carol')
+  })
+
+  it('does not rely on a release that comes after its service was closed', async () => {
+    const { alice, bob, world, advance } = newStage()
+    const { runtime, store, service } = world
+    const leave = (): Promise<void> => Promise.resolve()
+    const own = new LeaseService({ store, runtime, sharing: service, leave })
+    const dave = newClient(world, 'dave', { service: own })
+    const held = await dave.tenure.acquire(RESOURCE, { ttlMs: 3_000, autoRenew: false })
+    const waiting = follow(bob.tenure.acquire(RESOURCE, WAIT))
+    const behind = follow(alice.tenure.acquire(RESOURCE, WAIT))
+    await advance(100)
+    await own.close()
+    await expect(held.release()).rejects.toMatchObject({ code: 'CLOSED' })
+    await advance(3_000 + CLAIM_WINDOW_MS_DEFAULT)
+    expect([waiting.value().holder, behind.isPending()]).toEqual(['bob', true])
   })
 
   it('that was called off is not concerned with a release that fails', async () => {
