@@ -276,6 +276,8 @@ export class Acquisitions implements HandleClient {
 
   /** All of it in one asynchronous function: each one more costs every lease, and most have nothing to wait for. */
   async #obtain(asked: Asked): Promise<Obtaining> {
+    // It may have been closed while the leases that the request is under were looked up, and then cancels no wait any more.
+    if (this.#closed) throw closedError(CLIENT_CLOSED)
     const isInside = enclosingLeases(this) !== null
     const realms = asked.resources.map(realmOf)
     const before = realms.map((realm) => ({ realm, seen: this.#fences.highest(realm) }))

@@ -3,9 +3,19 @@ import type { Tenure } from '../../src/client/contract.ts'
 import type { AcquireOptions } from '../../src/client/options.ts'
 import { TenureClient } from '../../src/client/tenure-client.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
-import { failWith, first, follow, hang, loseAnswer, newClient, newWorld } from './harness.ts'
+import {
+  failWith,
+  first,
+  follow,
+  hang,
+  loseAnswer,
+  newClient,
+  newWorld,
+  statesOf,
+} from './harness.ts'
 
 const RESOURCE = 'work:W-1'
+const FOR_EVER = { waitMs: Infinity }
 
 describe('a client', () => {
   it('has a session of its own unless it is given one', () => {
@@ -334,6 +344,25 @@ describe('closing', () => {
     expect(await spending).toMatchObject({ code: 'STORE_OUTCOME_UNKNOWN', effect: 'unknown' })
     expect(world.runtime.pendingTimers).toBe(0)
     expect(faults.count('spend')).toBe(1)
+  })
+
+  it.each([
+    ['several leases', (tenure: Tenure) => tenure.acquireAll([RESOURCE, 'work:W-2'], FOR_EVER)],
+    [
+      'a lease under that of another process',
+      async (tenure: Tenure, under: string) =>
+        tenure.acquire(RESOURCE, { ...FOR_EVER, under: [under] }),
+    ],
+  ])('lets no wait begin that was just asked for: %s', async (_, ask) => {
+    const world = newWorld()
+    const { id } = await newClient(world, 'alice').tenure.acquire(RESOURCE)
+    const { tenure, faults } = newClient(world, 'alice')
+    const asking = follow<unknown>(ask(tenure, id))
+    await tenure.close()
+    await world.runtime.settle()
+    expect(asking.error().code).toBe('CLOSED')
+    expect(faults.count('acquire') + faults.count('acquireAll')).toBe(0)
+    expect(await statesOf(world, 'alice')).toEqual(['active'])
   })
 
   it('ends within four seconds, whatever hangs', async () => {
