@@ -77,6 +77,8 @@ export class ServerStreams {
       growth.forget()
       throw goneIfForeign(error)
     })
+    // A reader that is gone by now tells nobody of its end any more.
+    if (response.destroyed) return growth.forget()
     const stream = this.#add(caller, response, () => position)
     // A reader that is cut off before the first event goes on from here.
     stream.mark(position)

@@ -232,6 +232,44 @@ describe('the stream of events', () => {
     expect(stream.comments.at(-1)).toBe(': the token is not valid')
   })
 
+  it('is none of a reader that has gone before it began', async () => {
+    let isAsked = (): void => undefined
+    let answer = (): void => undefined
+    const asked = new Promise<void>((resolve) => (isAsked = resolve))
+    const answered = new Promise<void>((resolve) => (answer = resolve))
+    let isGone = (): void => undefined
+    const gone = new Promise<void>((resolve) => (isGone = resolve))
+    const slow = (api: LeaseApi): LeaseApi['history'] => {
+      return async (filter) => {
+        isAsked()
+        await answered
+        return api.history(filter)
+      }
+    }
+    const server = await serving({
+      withTokens: true,
+      streamsPerToken: 1,
+      open: async (namespace) => {
+        const api = await openApi(`memory:gone-${process.pid}`, { namespace })
+        return changed(api, { history: slow(api) })
+      },
+      onRequest: ({ status }) => status === 499 && isGone(),
+    })
+    const token = server.token({ name: 'ann', role: 'holder' })
+    const body = { resource: 'work:1', holder: 'ann' }
+    await server.ask('POST /v1/leases', { token, body })
+    const headers = { Accept: 'text/event-stream', Authorization: `Bearer ${token}` }
+    const request = http.get(`${server.url}/v1/events?after=0`, { agent: false, headers })
+    request.on('error', () => undefined)
+    await asked
+    request.destroy()
+    await gone
+    answer()
+    const next = await openStream(server.url, '/v1/events?after=0', { token })
+    expect(next.status).toBe(200)
+    expect((await next.next()).data.event.resource).toBe('work:1')
+  })
+
   it('says that the server stops', async () => {
     const server = await serving()
     const stream = await openStream(server.url, '/v1/events')
