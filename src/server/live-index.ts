@@ -65,7 +65,9 @@ export class LiveIndex {
   }
 
   #addListed({ id, resource, holder, state }: LeaseInfo): void {
-    if (this.#told?.has(id) === true || (state !== 'active' && state !== 'pending')) return
+    // It is there already if the list was cut short before, and is read once more.
+    if (this.#told?.has(id) === true || this.#entries.has(id)) return
+    if (state !== 'active' && state !== 'pending') return
     this.#add(id, { kind: kindOf(resource), holder, state })
   }
 
