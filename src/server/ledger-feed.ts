@@ -40,6 +40,8 @@ const TOGETHER_MS = 25
 /** Of very many it takes longer to tell them all: they are told less often. */
 const LISTENERS_PER_MS = 50
 const RECENT_MAX = 500
+/** A reader of a long ledger that does not grow would else have all of it kept. */
+const PAGES_MAX = 16
 
 export class LedgerFeed {
   readonly #api: LeaseApi
@@ -48,7 +50,7 @@ export class LedgerFeed {
   readonly #fault: RepeatedFault
   readonly #listeners = new Set<() => void>()
   readonly #observers = new Set<(event: LeaseEvent) => void>()
-  /** Pages by the position that they begin after, until the ledger grows. */
+  /** The pages that were read last, by the position that they begin after, until the ledger grows. */
   #pages = new Map<Position, Promise<readonly StreamedEvent[]>>()
   readonly #past: EventFold
   readonly #newest: EventFold
@@ -100,6 +102,8 @@ export class LedgerFeed {
     const known = this.#pages.get(after)
     if (known !== undefined) return known
     const page = this.#read(after)
+    const [oldest] = this.#pages.keys()
+    if (oldest !== undefined && this.#pages.size >= PAGES_MAX) this.#pages.delete(oldest)
     this.#pages.set(after, page)
     // No fault: whoever asked for the page hears it; the next one asks anew.
     page.catch(() => this.#pages.delete(after))
