@@ -52,7 +52,9 @@ export async function* watchEvents(
       .stream({ path, headers: {}, keepAlive: true, signal })
       .catch((error: unknown) => (signal.aborted ? null : outage.survive(error)))
     if (stream !== null) {
+      let hasBegun = false
       for await (const { id, data } of untilCut(stream)) {
+        hasBegun = true
         outage.end()
         if (data !== null) {
           const { position, event } = readAnswer('watch', parseJson(data)) as LedgerEntry
@@ -62,6 +64,7 @@ export async function* watchEvents(
         after = id ?? after
         if (after !== undefined) observer?.onPosition(after)
       }
+      if (!hasBegun && !signal.aborted) outage.survive(emptyStreamError())
     }
     const pauseMs = retryMs(outage.count, runtime)
     if (pauseMs > 0) await pause(runtime, pauseMs, { keepAlive: true, signal })
@@ -77,6 +80,11 @@ async function* untilCut({ response }: OpenStream): AsyncGenerator<SentEvent> {
   } finally {
     response.destroy()
   }
+}
+
+/** A server of ours says at once where its stream begins. What answers with less would else be asked again without a pause. */
+function emptyStreamError(): LeaseError {
+  return new LeaseError('STORE_UNAVAILABLE', 'the stream ended before it began')
 }
 
 /** The filter as a query: lists are separated by commas. */
@@ -228,11 +236,11 @@ class WakeStream {
     const sessions = [...asked.values()].map(({ session }) => encodeURIComponent(session))
     try {
       const headers = { [SESSION_HEADER]: sessions.join() }
-      const stream = await this.#servers.stream({ path: WAKES_PATH, headers, keepAlive: false })
-      this.#isConnecting = false
+      const stream = await this.#servers
+        .stream({ path: WAKES_PATH, headers, keepAlive: false })
+        .finally(() => (this.#isConnecting = false))
       await this.#follow(stream, asked)
     } catch (error) {
-      this.#isConnecting = false
       this.#fault.failed(error)
       for (const { onFailed } of asked.values()) onFailed(error)
       this.#tryLater()
@@ -245,9 +253,10 @@ class WakeStream {
     this.#again = this.#runtime.setTimer(pauseMs, () => this.#plan(), { keepAlive: false })
   }
 
-  /** The first event says that the stream stands. Returns when it has ended, by whatever. */
+  /** The first event says that the stream stands. Returns when it has ended, by whatever; throws if that was before. */
   async #follow(stream: OpenStream, asked: ReadonlyMap<string, Subscription>): Promise<void> {
     let isStanding = false
+    let cut: Error = emptyStreamError()
     try {
       for await (const { data } of readEvents(stream.response)) {
         if (data === null) continue
@@ -257,10 +266,12 @@ class WakeStream {
         if (this.#open !== stream) break
       }
     } catch (error) {
+      if (error instanceof Error) cut = error
       if (this.#open === stream) this.#fault.failed(error)
     }
     stream.response.destroy()
-    if (this.#open !== stream && isStanding) return
+    if (!isStanding && this.#subscriptions.size > 0) throw cut
+    if (this.#open !== stream) return
     this.#open = null
     this.#covered = new Set()
     this.#tryLater()

@@ -1,10 +1,12 @@
-/** What ends a watch over HTTP, and what it survives. */
+/** What ends a watch over HTTP, and what it survives; the same of wake-ups. */
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import { expect, it } from 'vitest'
-import { watchEvents } from '../../src/http-client/event-streams.ts'
+import { WakeStreams, watchEvents } from '../../src/http-client/event-streams.ts'
 import type { HttpServers } from '../../src/http-client/http-servers.ts'
+import type { Runtime } from '../../src/runtime/runtime.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import { sessionDigest } from '../../src/service/session-digest.ts'
 
 const MARK = 'id: 7\n\n'
 
@@ -17,12 +19,18 @@ function answering(...answers: readonly unknown[]): {
     asked: 0,
     servers: {
       stream: async () => ({ response: answers[served.asked++] as IncomingMessage, url: null }),
+      onMove: () => () => undefined,
+      current: null,
     } as unknown as HttpServers,
   }
   return served
 }
 
-function watching(servers: HttpServers, stop = new AbortController()) {
+function watching(
+  servers: HttpServers,
+  stop: AbortController = new AbortController(),
+  runtime: Runtime = systemRuntime,
+) {
   const positions: string[] = []
   const observer = {
     ...{ onAway: () => undefined, onBack: () => undefined },
@@ -31,7 +39,7 @@ function watching(servers: HttpServers, stop = new AbortController()) {
       if (positions.length === 2) stop.abort()
     },
   }
-  const sources = { servers, runtime: systemRuntime, signal: stop.signal, observer }
+  const sources = { servers, runtime, signal: stop.signal, observer }
   return { events: watchEvents(sources, {}), positions }
 }
 
@@ -45,9 +53,56 @@ it('a stream that is cut is opened again', async () => {
   expect([served.asked, positions]).toEqual([2, ['7', '7']])
 })
 
+it('a stream that ends before it begins is opened again after growing pauses', async () => {
+  const stop = new AbortController()
+  const pausesMs: number[] = []
+  const runtime: Runtime = {
+    ...systemRuntime,
+    random: () => 1,
+    setTimer: (delayMs, callback, options) => {
+      if (pausesMs.push(delayMs) === 4) stop.abort()
+      return systemRuntime.setTimer(0, callback, options)
+    },
+  }
+  const served = answering(
+    Readable.from([MARK]),
+    ...Array.from({ length: 5 }, () => Readable.from([])),
+  )
+  const { events } = watching(served.servers, stop, runtime)
+  expect(await events.next()).toMatchObject({ done: true })
+  expect(pausesMs).toEqual([100, 200, 400, 800])
+})
+
+it('a first stream that ends before it begins ends the watch', async () => {
+  const served = answering(Readable.from(['<html></html>']))
+  const { events } = watching(served.servers)
+  await expect(events.next()).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
+})
+
 it('a mistake of the program that reads a stream is told, not repeated', async () => {
   const served = answering({ destroy: () => undefined })
   const { events } = watching(served.servers)
   await expect(events.next()).rejects.toBeInstanceOf(TypeError)
   expect(served.asked).toBe(1)
+})
+
+it('wake-ups whose stream ends before it begins are told of as missing, and of others the stream goes on', async () => {
+  const stands = new Readable({ read: () => undefined })
+  stands.push('data: {"leaseIds":null}\n\n')
+  const served = answering(stands, Readable.from(['<html></html>']))
+  const wakes = new WakeStreams(served.servers, systemRuntime)
+  const heard: unknown[] = []
+  const stop = await wakes.subscribe('one', ({ leaseIds }) => heard.push(leaseIds))
+  const second = wakes.subscribe('two', () => undefined)
+  await expect(second).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
+  const event = {
+    session: sessionDigest('one'),
+    leaseIds: ['00000000-0000-4000-8000-000000000001'],
+  }
+  stands.push(`data: ${JSON.stringify(event)}\n\n`)
+  await expect.poll(() => heard).toEqual([event.leaseIds])
+  expect(stands.destroyed).toBe(false)
+  stop()
+  expect(stands.destroyed).toBe(true)
+  expect(served.asked).toBe(2)
 })
