@@ -163,7 +163,7 @@ export class Wait {
   /** Among the waits of its client for the same resource. */
   #ownPlace: OwnWaiter | null = null
   #isInOwnQueue = false
-  /** While a claim of one of the first is under way. */
+  /** While a question of one of the first, that it would keep its ticket by, is under way. */
   #hanging: Timer | null = null
   /** A claim that goes along with a release. */
   #carriedClaim: { readonly call: Promise<WaitAnswer>; readonly sent: Moment } | null = null
@@ -308,7 +308,7 @@ export class Wait {
     const call = this.#carriedClaim?.call ?? this.#send(question)
     this.#carriedClaim = null
     this.#underWay = call
-    if (question === 'claim') this.#hanging = this.#leaveFirstIfHanging()
+    if (this.#hasQueued) this.#hanging = this.#leaveFirstIfHanging()
     return call
   }
 

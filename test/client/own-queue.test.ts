@@ -193,6 +193,33 @@ describe('of the waits of one client for one resource', () => {
     await advance(2 * SHORT_MS)
     expect(await queue()).toHaveLength(40)
   })
+
+  it('those behind speak for themselves while the first two wait for an answer to being filed again', async () => {
+    const { world, bob, held, waits, advance, queue } = await newCrowd()
+    await advance(6_000)
+    bob.faults.when('claim', () => {
+      return Promise.reject(new LeaseError('STORE_UNAVAILABLE', 'away'))
+    })
+    await advance(8_000)
+    await world.service.cleanup()
+    expect(await queue()).toEqual([])
+    const dead = newClient(world, 'dave')
+    follow(dead.tenure.acquire(RESOURCE, { waitMs: 3_600_000 }))
+    await advance(100)
+    for (const method of ['acquire', 'claim'] as const) dead.faults.when(method, hang)
+    const first = waits.slice(0, 2).map(({ id }): unknown => id)
+    bob.faults.when('acquire', (send, input) => {
+      return first.includes(idOf(input[0])) ? hang(send, input) : send()
+    })
+    bob.faults.heal('claim')
+    await advance(2_000)
+    expect((await queue()).slice(1)).toEqual(waits.slice(2).map(({ id }) => id))
+    await held.release()
+    await advance(WINDOW_MS)
+    await world.service.cleanup()
+    await advance(100)
+    expect(waits[2]?.lease.value().state).toBe('held')
+  })
 })
 
 describe('one that waits alone', () => {
