@@ -42,6 +42,8 @@ export class LeaseMode {
   readonly #listener: AnswerListener
   #upgrading: Promise<ModeChange> | null = null
   #wait: Wait | null = null
+  /** Why an upgrade ends whose wait had not begun yet. */
+  #cancelled: LeaseError | null = null
   #undoing: Promise<unknown> | null = null
   /** Counts upgrades, so that the undoing of one never touches the next. */
   #upgrades = 0
@@ -66,6 +68,7 @@ export class LeaseMode {
     this.#upgrading ??= this.#upgrade(asked).finally(() => {
       this.#upgrading = null
       this.#wait = null
+      this.#cancelled = null
     })
     return this.#upgrading
   }
@@ -81,7 +84,8 @@ export class LeaseMode {
 
   /** Ends an upgrade that is under way with this error, which is made only if there is one. */
   cancel(why: () => LeaseError): void {
-    this.#wait?.cancel(why())
+    if (this.#wait !== null) this.#wait.cancel(why())
+    else if (this.#upgrading !== null) this.#cancelled ??= why()
   }
 
   /** A wake-up names the lease. */
@@ -99,6 +103,7 @@ export class LeaseMode {
     const under = this.#context.underNow()
     const beganMs = clock.now().monotonicMs
     await this.#undoing
+    if (this.#cancelled !== null) throw this.#cancelled
     this.#upgrades += 1
     this.#isTakenBack = false
     const upgrade = this.#upgrades

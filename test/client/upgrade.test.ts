@@ -285,6 +285,19 @@ describe('an upgrade', () => {
 })
 
 describe('a downgrade', () => {
+  it('takes back an upgrade that was asked for in the same moment, before it was sent', async () => {
+    const sharing = await newSharing()
+    const upgrading = follow(sharing.annLease.upgrade({ waitMs: 60_000 }))
+    const downgrading = follow(sharing.annLease.downgrade())
+    await sharing.advance(10)
+    expect(upgrading.error().code).toBe('ABORTED')
+    expect(downgrading.value()).toEqual({ changed: false })
+    await sharing.bobLease.release()
+    await sharing.advance(1_000)
+    expect(sharing.annLease.mode).toBe('shared')
+    expect(await storedMode(sharing)).toEqual({ mode: 'shared', upgrading: false })
+  })
+
   it('keeps id and fence, and lets waiting readers in at once', async () => {
     const world = newWorld()
     const lease = await newClient(world, 'ann').tenure.acquire('work:W-1')
