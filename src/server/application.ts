@@ -141,7 +141,11 @@ export function application(parts: ApplicationParts): Answer {
     if (!wantsStream || c.req.method !== 'GET') return next()
     return named(c, EVENTS_PATH, () => watchStream(parts, c))
   })
-  app.get(WAKES_PATH, (c) => named(c, WAKES_PATH, () => wakeStream(parts, c)))
+  // Hono takes HEAD for GET, and would answer once more where the stream is the answer already.
+  app.get(WAKES_PATH, async (c, next) => {
+    if (c.req.method !== 'GET') return next()
+    return named(c, WAKES_PATH, () => wakeStream(parts, c))
+  })
   app.all('/lfs/:namespace/:repository/*', (c) => named(c, '/lfs', () => answerLfs(parts, c)))
   app.post('/mcp', (c) => named(c, '/mcp', () => answerMcp(parts, c)))
   for (const route of ROUTES) {

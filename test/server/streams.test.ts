@@ -527,4 +527,11 @@ describe('the stream of wake-ups', () => {
     const answer = await server.ask<{ detail: string }>('GET /v1/wakes')
     expect([answer.status, answer.body.detail]).toEqual([400, expect.stringContaining('session')])
   })
+
+  it('is no answer to HEAD', async () => {
+    const server = await serving()
+    const headers = { 'Tenure-Session': 'bob-1' }
+    const { status } = await fetch(`${server.url}/v1/wakes`, { method: 'HEAD', headers })
+    expect(status).toBe(405)
+  })
 })
