@@ -108,6 +108,8 @@ function apiOf(connection: Connection, store: StoreDescription, runtime: Runtime
         if (subscriptions.delete(once)) unsubscribe()
       }
       subscriptions.add(once)
+      // It was closed before the stream stood, which may go on for others.
+      if (closing !== null) once()
       return once
     },
     close: () => {

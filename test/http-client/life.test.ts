@@ -1,6 +1,7 @@
 /** Everything that a client can do, over a real server: nobody can tell that the store is elsewhere. */
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { parseResource } from '../../src/core/resource.ts'
 import { FileLeases } from '../../src/files/index.ts'
 import { openLeaseManager } from '../../src/open-fleet.ts'
 import { openApi, openTenure } from '../../src/open.ts'
@@ -54,6 +55,27 @@ describe('a client of a server', () => {
       [far, near].map((api) => api.acquire(wrong).catch((error: unknown) => error)),
     )
     expect(JSON.stringify(errors[0])).toBe(JSON.stringify(errors[1]))
+  })
+
+  it('hears no wake-ups once it is closed, also where it was while it began to listen for them', async () => {
+    const { url } = await newHttpStage()
+    const [closed, open] = [
+      await openApi(url, { callMs: 60_000 }),
+      await openApi(url, { callMs: 60_000 }),
+    ]
+    onTestFinished(() => open.close())
+    const session = 'bob-1'
+    const heard: string[] = []
+    const subscribing = closed.onWake({ session }, () => heard.push('closed'))
+    await closed.close()
+    await subscribing
+    await open.onWake({ session }, () => heard.push('open'))
+    const resource = parseResource('work:1')
+    const [held, waiting] = [randomUUID(), randomUUID()]
+    await open.acquire({ id: held, resource, holder: 'ann', session: 'ann-1' })
+    await open.acquire({ id: waiting, resource, holder: 'bob', session, waitMs: 60_000 })
+    await open.release({ id: held, holder: 'ann' })
+    await expect.poll(() => heard).toEqual(['open'])
   })
 
   it('waits without an open request, and is woken by the one stream', async () => {
