@@ -268,4 +268,57 @@ describe('Redis Cluster', () => {
       /buckets must be 1/,
     )
   })
+
+  it('grants nothing from a part of its keys while they move to another server', async () => {
+    const { nodes, subject } = await twoNodes()
+    const held = await subject.acquire({}, 'held')
+    expect(held.kind).toBe('granted')
+    const move = await slotMove(nodes, 'tenure:{default}')
+    await move.begin()
+    await move.takeAlong(['tenure:{default}:live'])
+    // The rest is where it was: what the ledger and the deadlines tell is not to be had where the leases are.
+    await expect(subject.acquire({}, 'other')).rejects.toThrow(/Too many Cluster redirections/)
+    await move.takeAlong(await move.left())
+    await move.end()
+    expect((await subject.acquire({ holder: 'bob' }, 'held')).kind).toBe('held')
+    expect((await subject.acquire({}, 'other')).kind).toBe('granted')
+    const events = await subject.store.history({ limit: 10 })
+    expect(events.map(({ event }) => event.resource)).toEqual(['work:held', 'work:other'])
+  })
 })
+
+/** A Cluster of two, each with one half of the slots, and a store of one bucket on it. */
+async function twoNodes() {
+  const urls = [await server({ settings: CLUSTER }), await server({ settings: CLUSTER })]
+  const nodes = urls.map(({ url }) => direct(url)) as [Redis, Redis]
+  const [first, second] = nodes
+  await first.call('CLUSTER', 'ADDSLOTSRANGE', '0', '8191')
+  await second.call('CLUSTER', 'ADDSLOTSRANGE', '8192', '16383')
+  await second.call('CLUSTER', 'SET-CONFIG-EPOCH', '2')
+  await first.call('CLUSTER', 'MEET', '127.0.0.1', String(second.options.port))
+  for (const node of nodes) {
+    await until(async () => String(await node.cluster('INFO')).includes('cluster_state:ok'))
+  }
+  return { nodes, subject: await Subject.open({ url: urls[0]?.url ?? '', buckets: 1 }) }
+}
+
+/** The slot of a key goes to the other node, as \`redis-cli --cluster reshard\` has it, and as slowly as is wanted. */
+async function slotMove([first, second]: readonly [Redis, Redis], key: string) {
+  const slot = String(await first.cluster('KEYSLOT', key))
+  const [from, to] = Number(slot) < 8192 ? [first, second] : [second, first]
+  const [source, target] = [String(await from.cluster('MYID')), String(await to.cluster('MYID'))]
+  const port = String(to.options.port)
+  return {
+    begin: async () => {
+      await to.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', source)
+      await from.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', target)
+    },
+    left: async () => (await from.call('CLUSTER', 'GETKEYSINSLOT', slot, '100')) as string[],
+    takeAlong: async (keys: readonly string[]) => {
+      await from.call('MIGRATE', '127.0.0.1', port, '', '0', '5000', 'KEYS', ...keys)
+    },
+    end: async () => {
+      for (const node of [to, from]) await node.call('CLUSTER', 'SETSLOT', slot, 'NODE', target)
+    },
+  }
+}

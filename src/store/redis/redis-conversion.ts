@@ -19,6 +19,7 @@ import type { RedisCalls } from '../../drivers/redis-driver.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import {
   DAY_MS,
+  declaredKeys,
   EVENTS_PER_ROW,
   LAYOUT_VERSION,
   MONTH_DAYS,
@@ -98,7 +99,7 @@ export async function convertNamespace(
     await calls.send(['HSETNX', meta, 'incarnation', runtime.uuid()], 'writes')
     const incarnation = String(await calls.send(['HGET', meta, 'incarnation'], 'reads'))
     for (const prefix of prefixes) {
-      await calls.send(['EVAL', SET_ASIDE, '1', prefix, ...OLD_KEYS], 'writes')
+      await calls.send(['EVAL', SET_ASIDE, '2', ...declaredKeys(prefix), ...OLD_KEYS], 'writes')
     }
     const identity = `${LAYOUT_VERSION}/${prefixes.length}/${incarnation}`
     const goOn = async (): Promise<void> => {

@@ -56,6 +56,15 @@ export const MONTH_DAYS = 31
 export const LEDGER_SESSION = '(ledger)'
 
 /**
+ * What a script declares of the keys of a bucket, which it makes itself from the first of these. No key has that name, so a
+ * server of a Cluster finds one of two missing and refuses the script while the slot moves to another server (`TRYAGAIN`).
+ * With one name alone it would run it beside the keys that have been moved, and the rest would count as empty.
+ */
+export function declaredKeys(prefix: string): readonly string[] {
+  return [prefix, `${prefix}:live`]
+}
+
+/**
  * What a script answers with when the bucket belongs to another incarnation of the namespace than the caller means: it was
  * deleted and created again.
  */

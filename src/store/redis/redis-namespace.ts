@@ -12,6 +12,7 @@ import { runScript, type Argument, type RedisCalls } from '../../drivers/redis-d
 import type { Runtime } from '../../runtime/runtime.ts'
 import {
   ANOTHER,
+  declaredKeys,
   FORMER_LAYOUT_VERSION,
   KEY_PREFIX,
   LAYOUT_VERSION,
@@ -143,7 +144,7 @@ export class RedisNamespace {
   }
 
   #runOnce(bucket: number, { text, effect }: Script, args: readonly Argument[]): Promise<unknown> {
-    const keys = [this.prefixes[bucket] ?? '']
+    const keys = declaredKeys(this.prefixes[bucket] ?? '')
     const clock = String(this.#options.nowUs?.() ?? '')
     const call = { script: text, keys, args: [this.#identity, clock, ...args] }
     return runScript((command) => this.calls.send(command, effect), call)
