@@ -23,8 +23,8 @@ async function everything({ store }: Subject) {
   return { live, ended, history, end: await store.end(), settings: await store.settings() }
 }
 
-/** A client that is as good as killed when it has sent so many commands. */
-async function dyingAfter(url: string, commands: number) {
+/** A client that does something else first when it has sent so many commands. */
+async function interrupted(url: string, after: number, interrupt: (sent: number) => unknown) {
   const client = direct(url)
   await until(async () => client.status === 'ready')
   const call = client.call.bind(client) as (...args: string[]) => Promise<unknown>
@@ -32,11 +32,18 @@ async function dyingAfter(url: string, commands: number) {
   Object.assign(client, {
     call: async (...args: string[]) => {
       sent += 1
-      if (sent > commands) throw new Error('Connection is closed.')
+      if (sent > after) await interrupt(sent)
       return call(...args)
     },
   })
   return client
+}
+
+/** A client that is as good as killed when it has sent so many commands. */
+function dyingAfter(url: string, commands: number) {
+  return interrupted(url, commands, () => {
+    throw new Error('Connection is closed.')
+  })
 }
 
 describe('a namespace of layout 4', () => {
@@ -134,6 +141,31 @@ describe('a namespace of layout 4', () => {
       // As if its time had passed.
       await admin.del(LOCK)
       expect(await everything(await open({ url }))).toEqual(whole)
+      expect(await admin.keys('*:old:*')).toEqual([])
+    }
+  })
+
+  it('gets nothing back from a process that was stopped until another had converted it, wherever that was', async () => {
+    const { url } = await server()
+    const admin = direct(url)
+    const past = facts()
+    let isWhole = false
+    for (let commands = 2; !isWhole; commands += 4) {
+      await admin.flushall()
+      const [first = ''] = (await writeLayout4(admin, past)).live
+      let before: unknown = null
+      const other = async (): Promise<void> => {
+        await admin.del(LOCK)
+        const subject = await Subject.open({ url, convert: 'force' })
+        await subject.api.revoke({ id: first, by: 'operator' })
+        before = await everything(subject)
+      }
+      const client = await interrupted(url, commands, (sent) => {
+        return sent === commands + 1 ? other() : null
+      })
+      const late = await Subject.open({ client, convert: 'force' })
+      isWhole = before === null
+      if (!isWhole) expect(await everything(late)).toEqual(before)
     }
   })
 

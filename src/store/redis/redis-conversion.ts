@@ -9,8 +9,9 @@
  * 3. Bucket by bucket the ledger, what is live, and the marks are written anew. Positions stay what they were.
  * 4. A bucket gets its state, with which it can be used, and its old keys go.
  *
- * Whoever is killed in the middle leaves the namespace unusable and complete: the next to open it begins again at step 2.
- * Each step gives the same when it is done twice, so two who convert at once do no harm; a lock keeps most from trying.
+ * A process that is killed in the middle leaves the namespace unusable and complete: the next to open it begins again at step 2.
+ * Each step gives the same when it is done twice, and no conversion writes to a bucket that has its state. So two processes that
+ * convert at once do no harm, also when one of them is stopped until the other is done; a lock keeps most from trying.
  */
 import { LeaseError } from '../../core/errors.ts'
 import { isLive, type LeaseId } from '../../core/lease.ts'
@@ -70,8 +71,28 @@ end
 return 1
 `
 
-const ADD_ROWS = `#!lua
-for _, row in ipairs(cjson.decode(ARGV[1])) do redis.call('XADD', KEYS[1], unpack(row)) end
+/** A bucket that has its state is in use: what a slower process still has to write must not come back there. */
+const UNLESS_DONE = `#!lua
+if redis.call('HEXISTS', KEYS[2], 'state') == 1 then return 0 end
+`
+
+const ADD_ROWS = `${UNLESS_DONE}
+for _, row in ipairs(cjson.decode(ARGV[1])) do redis.call('XADD', KEYS[1] .. ':ledger', unpack(row)) end
+return 1
+`
+
+/** ARGV: names of before, each followed by that of now. */
+const RENAME = `${UNLESS_DONE}
+for n = 1, #ARGV, 2 do
+  local old = KEYS[1] .. ':old:' .. ARGV[n]
+  if redis.call('EXISTS', old) == 1 then redis.call('RENAME', old, KEYS[1] .. ':' .. ARGV[n + 1]) end
+end
+return 1
+`
+
+/** ARGV: a command, its key, and the rest of it. */
+const WRITE = `${UNLESS_DONE}
+redis.call(ARGV[1], KEYS[1] .. ':' .. ARGV[2], unpack(ARGV, 3))
 return 1
 `
 
@@ -182,24 +203,34 @@ class BucketConversion {
   }
 
   async run(identity: string): Promise<void> {
-    if ((await this.#send('HEXISTS', 'live', 'state')) === 1) return
+    if (!(await this.#isDone())) {
+      try {
+        await this.#convert(identity)
+      } catch (error) {
+        // What another process has ended meanwhile is no failure of this one.
+        if (!(await this.#isDone())) throw error
+      }
+    }
+    for (const name of OLD_KEYS) await this.#send('UNLINK', `old:${name}`)
+  }
+
+  async #isDone(): Promise<boolean> {
+    return (await this.#send('HEXISTS', 'live', 'state')) === 1
+  }
+
+  async #convert(identity: string): Promise<void> {
     await this.#measure()
     await this.#convertRows()
     await this.#writeKnown()
     await this.#convertLive()
     await this.#convertRealms()
     const marks = await this.#convertMarks()
-    for (const [from, to] of Object.entries(RENAMED)) {
-      if ((await this.#send('EXISTS', `old:${from}`)) === 1) {
-        await this.#send('RENAME', `old:${from}`, this.#key(to))
-      }
-    }
+    await this.#run(RENAME, ...Object.entries(RENAMED).flat())
     const old = await this.#oldState()
     await this.#removeIdle(old)
     const { last, high, revision } = old
     const state = { identity, last, high, revision, floor: '0', ...marks }
-    await this.#send('HSET', 'live', 'state', newStateText(state))
-    for (const name of OLD_KEYS) await this.#send('UNLINK', `old:${name}`)
+    await this.#write('HSET', 'live', 'state', newStateText(state))
   }
 
   /** The lists of realms that were left idle on a day. */
@@ -216,6 +247,16 @@ class BucketConversion {
 
   #send(command: string, key: string, ...args: readonly string[]): Promise<unknown> {
     return this.#calls.send([command, this.#key(key), ...args], 'writes')
+  }
+
+  #write(command: string, key: string, ...args: readonly string[]): Promise<void> {
+    return this.#run(WRITE, command, key, ...args)
+  }
+
+  async #run(script: string, ...args: readonly string[]): Promise<void> {
+    const command = ['EVAL', script, '2', ...declaredKeys(this.#prefix), ...args]
+    if ((await this.#calls.send(command, 'writes')) === 1) return
+    throw new Error(`${this.#prefix} was converted by another process`)
   }
 
   async #values(key: string, fields: readonly string[]): Promise<readonly (string | null)[]> {
@@ -281,8 +322,7 @@ class BucketConversion {
         const fields = [first, ...others].flatMap((event) => this.#converted(event, row, records))
         return row > done ? [[String(row), ...fields]] : []
       })
-      const args = [ADD_ROWS, '1', this.#key('ledger'), JSON.stringify(converted)]
-      await this.#calls.send(['EVAL', ...args], 'writes')
+      await this.#run(ADD_ROWS, JSON.stringify(converted))
     }
   }
 
@@ -327,7 +367,7 @@ class BucketConversion {
       const text = `${span}${prior === undefined ? '' : `@${prior}`}`
       return text === '' ? [] : [[id, text] as const]
     })
-    await this.#inPages(fields, (some) => this.#send('HSET', 'known', ...some.flat()))
+    await this.#inPages(fields, (some) => this.#write('HSET', 'known', ...some.flat()))
   }
 
   async #inPages<Item>(
@@ -366,8 +406,8 @@ class BucketConversion {
       texts.push(entry.id, [version, claim, fence, untilUs, created, text].join(' '))
       due.push(String(untilUs), entry.id)
     }
-    await this.#send('HSET', 'live', ...texts)
-    await this.#send('ZADD', 'due', ...due)
+    await this.#write('HSET', 'live', ...texts)
+    await this.#write('ZADD', 'due', ...due)
   }
 
   #claimsText(claims: string): string {
@@ -403,7 +443,7 @@ class BucketConversion {
         return text === null ? [] : [field, text]
       })
       if (converted.length === 0) continue
-      await this.#send('HSET', to, ...converted)
+      await this.#write('HSET', to, ...converted)
       some = true
     }
     return some
@@ -416,8 +456,8 @@ class BucketConversion {
     const month = Math.floor(day / MONTH_DAYS)
     const days = await this.#copyMarks([`q:${day - 1}`, `q:${day}`], `marks:${day}`)
     const months = await this.#copyMarks([`Q:${month - 1}`, `Q:${month}`], `months:${month}`)
-    if (days) await this.#send('PEXPIRE', `marks:${day}`, String(3 * DAY_MS))
-    if (months) await this.#send('PEXPIRE', `months:${month}`, String(3 * MONTH_DAYS * DAY_MS))
+    if (days) await this.#write('PEXPIRE', `marks:${day}`, String(3 * DAY_MS))
+    if (months) await this.#write('PEXPIRE', `months:${month}`, String(3 * MONTH_DAYS * DAY_MS))
     return { markDay: days ? String(day) : '0', markMonth: months ? String(month) : '0' }
   }
 
