@@ -14,7 +14,9 @@ class Channels implements ListeningConnection {
   isReachable = true
   /** How long the server takes to let a connection in. */
   openMs = 0
-  #isListening = false
+  /** How long it takes to begin to listen. */
+  listenMs = 0
+  readonly #listening = new Set<string>()
   readonly #runtime: FakeRuntime
 
   constructor(runtime: FakeRuntime) {
@@ -22,40 +24,49 @@ class Channels implements ListeningConnection {
   }
 
   async open(): Promise<void> {
-    await new Promise<void>((resolve) => {
-      this.#runtime.setTimer(this.openMs, resolve, { keepAlive: false })
-    })
+    await this.#pass(this.openMs)
     if (!this.isReachable) throw new Error('refused')
   }
 
-  async listen(): Promise<void> {
-    this.#isListening = true
+  async listen(channels: readonly string[]): Promise<void> {
+    await this.#pass(this.listenMs)
+    for (const channel of channels) this.#listening.add(channel)
   }
 
-  async unlisten(): Promise<void> {}
+  async unlisten(channel: string): Promise<void> {
+    this.#listening.delete(channel)
+  }
 
   async close(): Promise<void> {}
 
+  #pass(spanMs: number): Promise<void> {
+    return new Promise<void>((resolve) => {
+      this.#runtime.setTimer(spanMs, resolve, { keepAlive: false })
+    })
+  }
+
   lose(): void {
-    this.#isListening = false
+    this.#listening.clear()
     this.events?.lost(new Error('cut'))
   }
 
   publish(payload: string): void {
-    if (this.#isListening) this.events?.message('work', payload)
+    if (this.#listening.has('work')) this.events?.message('work', payload)
   }
 }
 
-describe('a subscriber whose connection was lost', () => {
+describe('a subscriber', () => {
   const runtime = new FakeRuntime()
   let channels: Channels
+  let listener: ChannelListener
+  let leave: () => void
   let told: (string | null)[]
 
   beforeEach(async () => {
     hearFaults()
     channels = new Channels(runtime)
     told = []
-    const listener = new ChannelListener({
+    listener = new ChannelListener({
       ...{ runtime, source: 'store/test/listen', callMs: 1_000 },
       connection: (events) => {
         channels.events = events
@@ -64,12 +75,12 @@ describe('a subscriber whose connection was lost', () => {
     })
     const listening = listener.listen('work', (payload) => told.push(payload))
     await runtime.advance(1)
-    await listening
+    leave = await listening
     channels.publish('before')
     expect(told.splice(0)).toEqual(['before'])
   })
 
-  it('looks when it is heard again, because of what it may have missed until then', async () => {
+  it('whose connection was lost looks when it is heard again, because of what it may have missed until then', async () => {
     channels.openMs = 400
     channels.lose()
     await runtime.advance(100)
@@ -81,11 +92,22 @@ describe('a subscriber whose connection was lost', () => {
     expect(told).toEqual(['after'])
   })
 
-  it('looks at each try while there is no connection', async () => {
+  it('whose connection was lost looks at each try while there is none', async () => {
     channels.isReachable = false
     channels.lose()
     await runtime.advance(2_000)
     expect(told.length).toBeGreaterThan(3)
     expect(new Set(told)).toEqual(new Set([null]))
+  })
+
+  it('that comes when the last one has left is heard, whatever else is asked for meanwhile', async () => {
+    channels.listenMs = 10
+    const others = [listener.listen('first', () => null), listener.listen('second', () => null)]
+    leave()
+    const listening = listener.listen('work', (payload) => told.push(payload))
+    await runtime.advance(100)
+    await Promise.all([...others, listening])
+    channels.publish('after')
+    expect(told).toEqual(['after'])
   })
 })

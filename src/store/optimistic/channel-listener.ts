@@ -119,7 +119,10 @@ export class ChannelListener {
     if (subscribers?.delete(subscriber) !== true || subscribers.size > 0) return
     this.#channels.delete(channel)
     if (this.#unasked.delete(channel)) return
-    void this.#inTurn(() => this.#connection.unlisten(channel))
+    void this.#inTurn(async () => {
+      // A subscriber that came meanwhile may have been asked for together with others, before its turn.
+      if (!this.#channels.has(channel)) await this.#connection.unlisten(channel)
+    })
     if (this.#isIdle) this.#after(IDLE_MS_MAX, () => this.#ping())
   }
 
