@@ -77,6 +77,22 @@ describe('a clock that was ahead once', () => {
     expect((await subject.release(held.id)).kind).toBe('released')
     expect((await subject.grant()).fence).toBeGreaterThan(held.fence)
   })
+
+  it('leaves a ledger that is read on from its end', async () => {
+    const { url } = await server()
+    const clock = new ShiftedClock()
+    clock.shiftMs = 3_600_000
+    await (await Subject.open({ url, nowUs: clock.nowUs })).grant()
+    const subject = await Subject.open({ url })
+    const after = await subject.store.end()
+    expect(await subject.store.history({ after, limit: 10 })).toEqual([])
+    const checkup = await openRedisCheckup({ url })
+    await checkup.acceptClock?.()
+    await checkup.close()
+    const { id } = await subject.grant('W-2')
+    const later = await subject.store.history({ after, limit: 10 })
+    expect(later.map(({ event }) => event.leaseId)).toEqual([id])
+  })
 })
 
 describe('a realm that is forgotten', () => {

@@ -228,8 +228,10 @@ export class RedisReader {
 
   /** Positions are times of the server, so that one of a server that has lost its data since is as good as ever. */
   async #requireReached(after: Position): Promise<void> {
-    const given = Math.max(...after.split('.').map(Number).filter(Number.isFinite))
+    const given = latestOf(after)
     if (given <= (await this.#namespace.timeUs()) + STORE_CLOCK_BEHIND_US_MAX) return
+    // The clock was ahead once: what was recorded then has its place, and what comes after that as well.
+    if (given <= latestOf(await this.end())) return
     throw invalid('after', 'must be a position of this store, not after its present time', after)
   }
 
@@ -292,6 +294,11 @@ function parsePosition(text: Position, buckets: number): Positions {
     return positions.map((position) => (position === '-' ? '' : position))
   }
   throw invalid('after', 'must be a position from history or watch', text)
+}
+
+/** The latest of its places; -Infinity where it has none. */
+function latestOf(position: Position): number {
+  return Math.max(...position.split('.').map(Number).filter(Number.isFinite))
 }
 
 interface Told {
