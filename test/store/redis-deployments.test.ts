@@ -169,6 +169,7 @@ describe('what is kept on Redis', () => {
       'tenure:{default}:ledger',
       'tenure:{default}:live',
       'tenure:{default}:meta',
+      'tenure:{default}:pruned',
     ])
     expect((await admin.hkeys('tenure:{default}:live')).toSorted()).toEqual(['pruned', 'state'])
   })

@@ -5,7 +5,6 @@
  */
 import type { LeaseEvent } from '../../core/event.ts'
 import { isLive } from '../../core/lease.ts'
-import { TTL_MS_MAX } from '../../core/limits.ts'
 import {
   boundedCut,
   isSuperseded,
@@ -72,8 +71,7 @@ export async function pruneNamespace(
     const { leases, more } = await pruner.forgetEnded(batch - total.leases)
     const { notBeforeMs, from } = await pruner.trim(last, leases > 0)
     const noted = [notBeforeMs, from, clock.readingMs, clock.believedMs].join(' ')
-    const times = [2 * TTL_MS_MAX, cut.endedBeforeMs].map(String)
-    await namespace.run(bucket, NOTE_PRUNED_SCRIPT, [noted, ...times])
+    await namespace.run(bucket, NOTE_PRUNED_SCRIPT, [noted, String(cut.endedBeforeMs)])
     await pruner.tidy()
     total.leases += leases
     total.events += pruner.events

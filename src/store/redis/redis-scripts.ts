@@ -257,14 +257,15 @@ return answer
 )
 
 /**
- * Notes how far the bucket was pruned, and forgets refusals that were the last of their kind before a time. ARGV: a text, for how
- * long, the time. Also on a server that is out of memory.
+ * Notes how far the bucket was pruned, and forgets refusals that were the last of their kind before a time. ARGV: a text, the
+ * time. Also on a server that is out of memory. The text does not expire: a clock that is far ahead once would take it away
+ * at the very moment at which it says how far that clock is to be believed.
  */
 export const NOTE_PRUNED_SCRIPT: Script = scriptOf(
   'deletes',
   `${LOAD_STATE}${REMOVE_REFUSALS}
-call('SET', P .. 'pruned', ARGV[1], 'PX', ARGV[2])
-removeRefusals(call('ZRANGEBYSCORE', P .. 'refused', '-inf', '(' .. ARGV[3]))
+call('SET', P .. 'pruned', ARGV[1])
+removeRefusals(call('ZRANGEBYSCORE', P .. 'refused', '-inf', '(' .. ARGV[2]))
 return 1
 `,
 )
