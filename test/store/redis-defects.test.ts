@@ -113,6 +113,25 @@ describe('a realm that is forgotten', () => {
     expect((await subject.grant()).fence).toBeGreaterThan(before.fence)
   })
 
+  it('is forgotten however many others are live', async () => {
+    const { url } = await server()
+    const subject = await Subject.open({ url })
+    const admin = direct(url)
+    // As in the head of redis-layout.ts: more realms than a cleanup looks at, and idle ones among them.
+    const live = Array.from({ length: 120_000 }, (_, n) => [`live:${n}`, `1 1 0 ${WORK} 1e `])
+    const idle = Array.from({ length: 400 }, (_, n) => [`idle:${n}`, '1 1 0 '])
+    const fields = [...live, ...idle].flat()
+    for (let at = 0; at < fields.length; at += 20_000) {
+      await admin.hset('tenure:{default}:live', ...fields.slice(at, at + 20_000))
+    }
+    const nowMs = Date.now()
+    const policy = { endedBeforeMs: nowMs - DAY_MS, nowMs, batch: 100 }
+    await subject.store.prune(policy)
+    await subject.store.prune(policy)
+    const left = await admin.hmget('tenure:{default}:live', ...idle.map(([name = '']) => name))
+    expect(left.filter((text) => text !== null)).toEqual([])
+  })
+
   it('is not forgotten while its fence is ahead of the clock', async () => {
     const { url } = await server()
     const clock = new ShiftedClock()

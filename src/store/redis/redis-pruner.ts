@@ -49,12 +49,16 @@ interface EventInQuestion {
   readonly row: RowInQuestion
 }
 
+type TrimProgress = Pick<Progress, 'notBeforeMs' | 'from'>
+
 interface Progress {
   /** Before this time the old part of the ledger is not gone through again without cause. */
   readonly notBeforeMs: number
   /** The row to go on from; `-` for the first one. */
   readonly from: string
   readonly clock: PruneClock | null
+  /** Where the live set is gone through from, for realms to forget: in a large one a call sees a part of it. */
+  readonly tidyFrom: string
 }
 
 export async function pruneNamespace(
@@ -70,9 +74,9 @@ export async function pruneNamespace(
     const pruner = new BucketPruner(namespace, reader, bucket, cut)
     const { leases, more } = await pruner.forgetEnded(batch - total.leases)
     const { notBeforeMs, from } = await pruner.trim(last, leases > 0)
-    const noted = [notBeforeMs, from, clock.readingMs, clock.believedMs].join(' ')
+    const tidyFrom = await pruner.tidy(last.tidyFrom)
+    const noted = [notBeforeMs, from, clock.readingMs, clock.believedMs, tidyFrom].join(' ')
     await namespace.run(bucket, NOTE_PRUNED_SCRIPT, [noted, String(cut.endedBeforeMs)])
-    await pruner.tidy()
     total.leases += leases
     total.events += pruner.events
     total.more ||= more || from !== '-'
@@ -83,10 +87,10 @@ export async function pruneNamespace(
 async function progressOf(namespace: RedisNamespace, bucket: number): Promise<Progress> {
   const key = namespace.keyOf(bucket, 'pruned')
   const text = (await namespace.calls.send(['GET', key], 'reads')) as string | null
-  if (text === null) return { notBeforeMs: 0, from: '-', clock: null }
-  const [notBeforeMs, from = '-', readingMs, believedMs] = text.split(' ')
+  if (text === null) return { notBeforeMs: 0, from: '-', clock: null, tidyFrom: '0' }
+  const [notBeforeMs, from = '-', readingMs, believedMs, tidyFrom = '0'] = text.split(' ')
   const clock = { readingMs: Number(readingMs), believedMs: Number(believedMs) }
-  return { notBeforeMs: Number(notBeforeMs), from, clock }
+  return { notBeforeMs: Number(notBeforeMs), from, clock, tidyFrom }
 }
 
 class BucketPruner {
@@ -127,7 +131,7 @@ class BucketPruner {
   }
 
   /** Goes on where the last call has stopped, and begins again when there is cause, or after a while. */
-  async trim({ from, notBeforeMs }: Progress, hasCause: boolean): Promise<Omit<Progress, 'clock'>> {
+  async trim({ from, notBeforeMs }: TrimProgress, hasCause: boolean): Promise<TrimProgress> {
     const { nowMs } = this.#cut
     if (from === '-' && !hasCause && nowMs < notBeforeMs) return { from, notBeforeMs }
     let next: string | null = from
@@ -201,12 +205,14 @@ class BucketPruner {
     return (await this.#namespace.run(this.#bucket, PRUNE_SCRIPT, [gone])) as number
   }
 
-  async tidy(): Promise<void> {
-    let cursor = '0'
+  /** Answers with where the next call is to go on. */
+  async tidy(from: string): Promise<string> {
+    let cursor = from
     for (let step = 0; step < TIDY_STEPS; step += 1) {
       const args = [cursor, String(TIDY_PAGE)]
       cursor = String(await this.#namespace.run(this.#bucket, TIDY_SCRIPT, args))
-      if (cursor === '0') return
+      if (cursor === '0') break
     }
+    return cursor
   }
 }
