@@ -3,6 +3,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
+import { sessionDigest } from '../../src/service/session-digest.ts'
 import type { EntryQuery, Store } from '../../src/store-port/store.ts'
 import { openRedisBackend } from '../../src/store/redis/redis-store.ts'
 import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
@@ -84,6 +85,32 @@ describe('a group of attempts in several buckets', () => {
       expect(answer).toMatchObject({ reason: { code: 'STORE_OUTCOME_UNKNOWN' } })
     }
     expect(written).toBeGreaterThan(0)
+  })
+
+  it('wakes the waiters of this process where one bucket is not heard, which the server was not asked to do', async () => {
+    const { subject, faults } = await open()
+    const woken = new Set<string>()
+    await subject.store.subscribe(sessionDigest('bob'), ({ leaseIds }) =>
+      leaseIds?.forEach((id) => woken.add(id)),
+    )
+    const waits = NAMES.map(async (name) => {
+      const resource = parseResource(`work:${name}`)
+      const { id: held } = await subject.grant(name)
+      const id = systemRuntime.uuid()
+      const wish = { holder: 'bob', session: 'bob', ttlMs: TTL_MS, waitMs: TTL_MS }
+      expect((await subject.api.acquire({ id, resource, ...wish })).kind).toBe('queued')
+      return { id, resource, held }
+    })
+    const waiters = await Promise.all(waits)
+    faults.set('tenure:{default/1}', loseAnswer)
+    const releases = await Promise.allSettled(
+      waiters.map(({ held, resource }) => {
+        const requestId = systemRuntime.uuid()
+        return subject.api.release({ id: held, resource, holder: 'ada', requestId })
+      }),
+    )
+    expect(new Set(releases.map(({ status }) => status)).size).toBe(2)
+    expect([...woken].toSorted()).toEqual(waiters.map(({ id }) => id).toSorted())
   })
 })
 

@@ -434,6 +434,7 @@ export class OptimisticStore implements Store {
       for (const each of [one, ...one.joined]) this.#commit(each, reply.fencesMovedBy)
     } catch (error) {
       this.#failAll(one, error)
+      this.#wake(one.plan.attempt.wakes)
     }
   }
 
