@@ -208,6 +208,13 @@ describe('questions on Redis', () => {
     await asks(await Subject.open({ url }), id)
   })
 
+  it('are answered by one that is out of memory where the namespace is divided', async () => {
+    const { url } = await server()
+    const { id } = await (await Subject.open({ url, buckets: 2 })).grant()
+    await direct(url).config('SET', 'maxmemory', '1')
+    await asks(await Subject.open({ url }), id)
+  })
+
   it('are answered by a read-only replica', async () => {
     const primary = await server()
     const { port } = new URL(primary.url)

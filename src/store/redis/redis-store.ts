@@ -244,14 +244,20 @@ class RedisBackend implements Backend {
     await this.copySettings()
   }
 
-  /** Also makes good what a process left undone that ended between the first copy and the last. */
+  /**
+   * Also makes good what a process left undone that ended between the first copy and the last. Where nothing is to be copied
+   * it does not write: a server that is out of memory may well be read.
+   */
   async copySettings(): Promise<void> {
-    const [, ...others] = this.#namespace.buckets
-    if (others.length === 0) return
-    const { revision } = await this.#namespace.stateOf(0)
+    const { buckets } = this.#namespace
+    if (buckets.length === 1) return
+    const states = await Promise.all(buckets.map((bucket) => this.#namespace.stateOf(bucket)))
+    const revision = states[0]?.revision ?? '0'
+    const behind = buckets.filter((bucket) => Number(states[bucket]?.revision) < Number(revision))
+    if (behind.length === 0) return
     const args = [revision, ...(await this.#settingPairs())]
     await Promise.all(
-      others.map((bucket) => this.#namespace.run(bucket, COPY_SETTINGS_SCRIPT, args)),
+      behind.map((bucket) => this.#namespace.run(bucket, COPY_SETTINGS_SCRIPT, args)),
     )
   }
 
