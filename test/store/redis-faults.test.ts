@@ -1,8 +1,10 @@
 import { inspect } from 'node:util'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
-import { openRedisStore } from '../../src/store/redis/redis-store.ts'
+import { LeaseService } from '../../src/service/lease-service.ts'
+import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
+import { openRedisBackend, openRedisStore } from '../../src/store/redis/redis-store.ts'
 import {
   direct,
   proxyTo,
@@ -256,6 +258,23 @@ describe('fences on Redis', () => {
     expect(after.fence).toBeGreaterThan(before.fence)
     await other.release(after.id)
     expect((await subject.grant()).fence).toBeGreaterThan(after.fence)
+  })
+
+  it('go on growing after FLUSHALL, also for a process that decides at an earlier time', async () => {
+    const { url } = await server()
+    const clock = new ShiftedClock()
+    const backend = await openRedisBackend({ url, nowUs: clock.nowUs })
+    const late = await OptimisticStore.open(backend, systemRuntime, {
+      ...{ lowerUs: () => clock.nowUs() - 1_000_000, toleranceUs: () => 5_000_000 },
+      ...{ note: () => undefined, reset: () => undefined },
+    })
+    const api = new LeaseService({ store: late, runtime: systemRuntime })
+    onTestFinished(() => api.close())
+    const before = await (await Subject.open({ url, nowUs: clock.nowUs })).grant()
+    await direct(url).flushall()
+    const place = { id: systemRuntime.uuid(), resource: WORK, holder: 'bob', session: 'bob' }
+    const after = await api.acquire({ ...place, ttlMs: TTL_MS, waitMs: 0 })
+    expect(after.kind === 'granted' && after.lease.fence).toBeGreaterThan(before.fence)
   })
 
   it('go on growing after a restart without persistence', async () => {

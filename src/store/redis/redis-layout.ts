@@ -80,7 +80,7 @@ const STATE = [
   'high',
   /** Of the settings. */
   'revision',
-  /** The highest fence of the realms that were forgotten. */
+  /** The highest fence of the realms that were forgotten; at first the time at which the bucket was made. */
   'floor',
   /** The last day and month in which a mark was written. */
   'markDay',

@@ -27,7 +27,8 @@ return redis.call('HMGET', KEYS[1], 'version', 'buckets', 'incarnation', 'conver
 /**
  * Makes a bucket part of the namespace. One that has lost nothing while the facts of the namespace were lost is taken
  * over, and so is one of the layout before; one of another layout or number of buckets is not. ARGV: its state if it has
- * none. Answers with the identity that holds.
+ * none; its fences then begin at the present time, because a process that decides at an earlier one would give lower fences
+ * than were given before all was lost. Answers with the identity that holds.
  */
 export const MAKE_BUCKET_SCRIPT: Script = scriptOf(
   'writes',
@@ -40,7 +41,9 @@ end
 state = readState(live.state)
 if not state then
   call('SET', P .. 'e', 'layout ${LAYOUT_VERSION}')
-  call('HSET', P .. 'live', 'state', ARGV[1])
+  state = readState(ARGV[1])
+  state.floor = clock() - 1
+  call('HSET', P .. 'live', 'state', stateText())
 elseif canJoin(state.identity) then
   state.identity = identity
   call('HSET', P .. 'live', 'state', stateText())
