@@ -39,7 +39,10 @@ export interface Commit {
   readonly requests: readonly RequestMark[]
   readonly epochs: readonly EpochMark[]
   readonly wakes: readonly Wake[]
-  /** The lowest and the highest fence that are new with it, or 0. */
+  /**
+   * The lowest and the highest fence that are new with it, or 0. With a lowest one above the highest none is new, and those
+   * that come after it are above the highest all the same.
+   */
   readonly firstFence: number
   readonly lastFence: number
 }

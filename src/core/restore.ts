@@ -71,7 +71,8 @@ function firstStep(events: readonly LeaseEvent[], commit: Commit, place: Place):
     const realm = realmOf(event.resource)
     if (!realms.has(realm)) realms.set(realm, wholeRealm(event))
   }
-  const whole = { ...commit, firstFence: fence, lastFence: fence }
+  // None of its fences is new: a store that begins above them must not move them.
+  const whole = { ...commit, firstFence: fence === 0 ? 0 : fence + 1, lastFence: fence }
   return {
     ...place,
     readSets: [...realms.values()],
