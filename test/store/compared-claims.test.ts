@@ -9,6 +9,8 @@ import { grantOf, leaseOf } from './postgres/hand-made.ts'
 
 const NOW_US = 1_700_000_000_000_000
 const nowUs = (): number => NOW_US
+/** Fences are never below the time. */
+const FENCE = NOW_US
 
 interface Options {
   readonly url: string
@@ -54,7 +56,7 @@ describe.each(SERVERS)('on %s', (_name, freshPlace, openBackend) => {
     backend = await openBackend({ url: place.url, namespace: `test-${opened}`, nowUs })
     const there: SeenClaim[] = []
     for (const n of [1, 2, 3]) {
-      const attempt = grantOf(lease(n, { fence: 100 + n }), NOW_US, { claims: [...there] })
+      const attempt = grantOf(lease(n, { fence: FENCE + n }), NOW_US, { claims: [...there] })
       expect(await send(attempt)).toMatchObject({ kind: 'committed', fencesMovedBy: 0 })
       there.push(claimOf(n))
     }
@@ -65,7 +67,7 @@ describe.each(SERVERS)('on %s', (_name, freshPlace, openBackend) => {
   function lease(n: number, change: Partial<Lease> = {}, name = 'work:A'): Lease {
     const made = leaseOf(name, { nowUs: NOW_US })
     const deadline = { ...made.deadline, domain: backend.clockDomain }
-    return { ...made, id: idOf(n), deadline, fence: 1_000 + n, ...change }
+    return { ...made, id: idOf(n), deadline, fence: FENCE + 1_000 + n, ...change }
   }
 
   async function send(attempt: Attempt): Promise<Reply | undefined> {
@@ -103,30 +105,30 @@ describe.each(SERVERS)('on %s', (_name, freshPlace, openBackend) => {
 
     it('has its fence moved past those that are taken', async () => {
       const claims = [1, 2, 3].map((n) => claimOf(n))
-      const reply = await send(shaped(grantOf(lease(9, { fence: 101 }), NOW_US, { claims })))
+      const reply = await send(shaped(grantOf(lease(9, { fence: FENCE + 1 }), NOW_US, { claims })))
       expect(reply).toEqual({ kind: 'committed', fencesMovedBy: 3 })
       const { entries } = await backend.find({ ids: [idOf(9)], limit: 1 })
-      expect(entries).toMatchObject([{ fence: 104 }])
+      expect(entries).toMatchObject([{ fence: FENCE + 4 }])
     })
   })
 
   it('two realms know the last fence of what was done in both in the same moment', async () => {
-    await send(grantOf(lease(20, { fence: 50 }, 'work:B'), NOW_US))
-    const here = grantOf(lease(9, { fence: 201 }), NOW_US, {
+    await send(grantOf(lease(20, { fence: FENCE + 1 }, 'work:B'), NOW_US))
+    const here = grantOf(lease(9, { fence: FENCE + 201 }), NOW_US, {
       claims: [1, 2, 3].map((n) => claimOf(n)),
     })
-    const there = grantOf(lease(21, { fence: 200 }, 'work:B'), NOW_US, { claims: [claimOf(20)] })
+    const there = grantOf(lease(21, { fence: FENCE + 200 }, 'work:B'), NOW_US, { claims: [claimOf(20)] })
     const both: Attempt = {
       ...here,
       places: [...here.places, ...there.places],
       writes: [...here.writes, ...there.writes],
       events: [...here.events, ...there.events],
-      fences: { first: 200, last: 201 },
+      fences: { first: FENCE + 200, last: FENCE + 201 },
     }
     expect(await send(both)).toEqual({ kind: 'committed', fencesMovedBy: 0 })
     for (const name of ['work:A', 'work:B']) {
       const reply = await send(grantOf(lease(30, {}, name), NOW_US, { claims: [claimOf(40)] }))
-      expect(reply).toMatchObject({ kind: 'missed', views: [{ lastFence: 201 }] })
+      expect(reply).toMatchObject({ kind: 'missed', views: [{ lastFence: FENCE + 201 }] })
     }
   })
 })
