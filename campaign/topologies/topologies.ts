@@ -15,15 +15,17 @@ import { clusterStage, sentinelStage, tlsStage } from './redis-topologies.ts'
 const WHOLE_MINUTES = 7
 /** While a failover is under way nothing can be done, for some seconds: the pauses are longer, so that most of the time is not that. */
 const SELDOM = { pauseMsMax: 6_000 }
+/** Sentinels leave a server that comes back alone for ten seconds. */
+const SENTINEL_MINUTES = 12
 const FOUR = { processes: 4, tasks: 32, ttlMs: 500 }
 const TIMES_MIN = 30
 
 /** The first trouble is the one that the topology is there for. */
-function step(name: string, options: ChaosOptions): Step {
+function step(name: string, options: ChaosOptions, minutes = WHOLE_MINUTES): Step {
   const own = options.troubles[0]?.name ?? ''
   const run: Step['run'] = (order) =>
     runChaos({ ...options, timesMin: { [own]: TIMES_MIN } }, order)
-  return { name, minutes: WHOLE_MINUTES, run }
+  return { name, minutes, run }
 }
 
 export const topologies: Part = {
@@ -53,14 +55,16 @@ export const topologies: Part = {
       ...{ open: clusterStage, ...FOUR, ...SELDOM, isControl: true },
       troubles: [FAILED_OVER, KILLED],
     }),
-    step('redis behind Sentinels, control: primaries killed', {
-      ...{
-        open: sentinelStage,
+    step(
+      'redis behind Sentinels, control: primaries killed',
+      {
         ...FOUR,
+        open: sentinelStage,
         isControl: true,
         troubles: [FAILED_OVER, FAILED_OVER, KILLED],
       },
-    }),
+      SENTINEL_MINUTES,
+    ),
     step('rediss', {
       ...{ open: tlsStage, ...FOUR, troubles: [SERVER_KILLED, SERVER_RESTARTED, KILLED, STOPPED] },
     }),

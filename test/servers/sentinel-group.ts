@@ -54,14 +54,7 @@ export class SentinelGroup {
   async losePrimary(): Promise<void> {
     const lost = this.#primary
     await lost.kill()
-    await until(async () => {
-      const ports = await Promise.all(this.#sentinels.map(({ port }) => primaryPort(port)))
-      const next = this.#servers.find(({ port }) => port === ports[0])
-      if (next === undefined || next === lost || new Set(ports).size > 1) return false
-      if (!(await replicationOf(next)).includes('role:master')) return false
-      this.#primary = next
-      return true
-    })
+    await until(async () => (await this.#knowsPrimary()) && this.#primary !== lost)
   }
 
   /** The server that died comes back, and becomes a replica. */
@@ -74,10 +67,21 @@ export class SentinelGroup {
     for (const server of [...this.#sentinels, ...this.#servers]) await server.close()
   }
 
+  /** On a busy machine the Sentinels may take a primary for dead that is not, and put another in its place. */
+  async #knowsPrimary(): Promise<boolean> {
+    const ports = await Promise.all(this.#sentinels.map(({ port }) => primaryPort(port)))
+    const agreed = this.#servers.find(({ port }) => port === ports[0])
+    if (agreed === undefined || agreed.pid === null || new Set(ports).size > 1) return false
+    if (!(await replicationOf(agreed)).includes('role:master')) return false
+    this.#primary = agreed
+    return true
+  }
+
   /** Everybody follows the primary, and every Sentinel knows all of them. */
   async #untilWhole(): Promise<void> {
-    const replicas = this.#servers.filter((server) => server !== this.#primary)
     await until(async () => {
+      if (!(await this.#knowsPrimary())) return false
+      const replicas = this.#servers.filter((server) => server !== this.#primary)
       const told = await Promise.all(replicas.map(replicationOf))
       const follows = `master_port:${this.#primary.port}\r\nmaster_link_status:up`
       if (told.some((text) => !text.includes(follows))) return false
