@@ -115,8 +115,14 @@ async function isInformed(sentinel: number): Promise<boolean> {
   )
 }
 
-function replicationOf({ port }: TestServer): Promise<string> {
-  return ask(port, 'info', 'replication')
+/** Empty of a server that does not answer, or not yet. */
+async function replicationOf({ port }: TestServer): Promise<string> {
+  try {
+    return await ask(port, 'info', 'replication')
+  } catch {
+    // No fault: it was killed, or is being started, and is asked again.
+    return ''
+  }
 }
 
 async function ask(port: number, ...command: readonly string[]): Promise<string> {
