@@ -117,7 +117,9 @@ describe.each(SERVERS)('on %s', (_name, freshPlace, openBackend) => {
     const here = grantOf(lease(9, { fence: FENCE + 201 }), NOW_US, {
       claims: [1, 2, 3].map((n) => claimOf(n)),
     })
-    const there = grantOf(lease(21, { fence: FENCE + 200 }, 'work:B'), NOW_US, { claims: [claimOf(20)] })
+    const there = grantOf(lease(21, { fence: FENCE + 200 }, 'work:B'), NOW_US, {
+      claims: [claimOf(20)],
+    })
     const both: Attempt = {
       ...here,
       places: [...here.places, ...there.places],

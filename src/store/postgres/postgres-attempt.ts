@@ -119,7 +119,8 @@ interface Locks {
   readonly ids: Set<string>
 }
 
-function noteLocks({ places, writes, epochs }: Attempt, { realms, ids }: Locks): void {
+function noteLocks(attempt: Attempt, { realms, ids }: Locks): void {
+  const { places, writes, epochs } = attempt
   // Lock the realm of an epoch first, because realms are locked before entries.
   for (const { resource } of epochs) realms.add(resource)
   for (const place of places) {
@@ -127,7 +128,7 @@ function noteLocks({ places, writes, epochs }: Attempt, { realms, ids }: Locks):
     const isOfRealm = dependsOnRealm(place)
     // An attempt at one place that writes nothing takes no realm lock.
     if (isOfRealm && (writes.length > 0 || places.length > 1)) realms.add(realm)
-    if (epochs.length > 0) realms.add(realm)
+    if (leavesTrace(attempt)) realms.add(realm)
     if (!isOfRealm && own > 0 && writes.length > 0) ids.add(readSet.leaseId)
   }
   // Entries to be removed are not locked: the server deletes them only at the version that was compared.
@@ -181,6 +182,14 @@ function dependsOnRealm({ claims, isKeepAlive }: Place): boolean {
   return claims !== null && isKeepAlive !== true
 }
 
+/**
+ * Whether its wall time is noted in the realm, whatever it depends on. That of a renewal is known from its entry, and others
+ * about their own entry alone may stand out of order; an offer that is taken up may not.
+ */
+function leavesTrace({ epochs, events }: Attempt): boolean {
+  return epochs.length > 0 || events.some(({ type }) => type === 'lease.issued')
+}
+
 /** What the server compares for a place. `lowest`: the first fence that any attempt of the call gives in a realm. */
 function placeRow(place: Place, attempt: Attempt, lowest: ReadonlyMap<string, number>): object {
   const { realm, own, hasPrior, epoch, claims } = place
@@ -199,8 +208,7 @@ function placeRow(place: Place, attempt: Attempt, lowest: ReadonlyMap<string, nu
     before_us: Math.min(attempt.beforeUs, Number.MAX_SAFE_INTEGER),
     // An attempt without events on its own entry alone is ordered by that entry's version, so its wall time is not compared.
     wall_ms: comparesWallTime ? attempt.wallMs : Number.MAX_SAFE_INTEGER,
-    // The wall time of a renewal is known from its entry; that of an advance is known from the realm alone.
-    updates_realm: epochs.length > 0 || (writes.length > 0 && dependsOnRealm(place)),
+    updates_realm: leavesTrace(attempt) || (writes.length > 0 && dependsOnRealm(place)),
   }
   if (requestId !== null) row['request'] = requestId
   if (fences !== null)

@@ -194,6 +194,25 @@ describe('attempts of one call', () => {
     expect(inTime?.kind).toBe('committed')
   })
 
+  it('miss when their event would be earlier than that of an offer that was taken up', async () => {
+    const backend = await open()
+    const first = leaseOf('work:W-1', { nowUs })
+    await send(backend, grantOf(first, nowUs))
+    // It depends on its own entry alone, as a request that was told of its offer does.
+    nowUs += 5_000
+    const second = leaseOf('work:W-1', { nowUs })
+    const [taken] = await send(backend, grantOf(second, nowUs, { claims: null }))
+    expect(taken).toMatchObject({ kind: 'committed' })
+    const claims = [first, second].map(({ id }) => ({ id, claim: 1 }))
+    const next = (atUs: number): Attempt => {
+      return grantOf(leaseOf('work:W-1', { nowUs: atUs }), atUs, { claims })
+    }
+    const [early] = await send(backend, next(nowUs - 1_000))
+    expect(early).toMatchObject({ kind: 'missed', views: [{ lastWallMs: nowUs / 1_000 }] })
+    const [inTime] = await send(backend, next(nowUs))
+    expect(inTime?.kind).toBe('committed')
+  })
+
   it('move new fences above all that the realm has given', async () => {
     const backend = await open()
     const lease = leaseOf('work:fenced', { nowUs })
