@@ -51,6 +51,16 @@ async function newCrowd(
 
 const idOf = (request: unknown): unknown => (request as { readonly id: string }).id
 
+/** Nothing is heard of the first waiters for so long that the store drops all of them. */
+async function dropAll({ world, bob, advance, queue }: Awaited<ReturnType<typeof newCrowd>>) {
+  bob.faults.when('claim', () => {
+    return Promise.reject(new LeaseError('STORE_UNAVAILABLE', 'away'))
+  })
+  await advance(8_000)
+  await world.service.cleanup()
+  expect(await queue()).toEqual([])
+}
+
 describe('of the waits of one client for one resource', () => {
   it('the first two are heard of each third of the claim window, the others every twelve times as long', async () => {
     const { heardInAMinute, queue, waits } = await newCrowd()
@@ -179,30 +189,22 @@ describe('of the waits of one client for one resource', () => {
   })
 
   it('all are filed again soon after the first were silent for so long that all were dropped', async () => {
-    const { world, bob, advance, queue } = await newCrowd()
+    const crowd = await newCrowd()
+    const { bob, advance, queue } = crowd
     for (let more = 0; more < 35; more += 1)
       follow(bob.tenure.acquire(RESOURCE, { waitMs: 3_600_000 }))
     await advance(6_000)
-    bob.faults.when('claim', () => {
-      return Promise.reject(new LeaseError('STORE_UNAVAILABLE', 'away'))
-    })
-    await advance(8_000)
-    await world.service.cleanup()
-    expect(await queue()).toEqual([])
+    await dropAll(crowd)
     bob.faults.heal('claim')
     await advance(2 * SHORT_MS)
     expect(await queue()).toHaveLength(40)
   })
 
   it('those behind speak for themselves while the first two wait for an answer to being filed again', async () => {
-    const { world, bob, held, waits, advance, queue } = await newCrowd()
+    const crowd = await newCrowd()
+    const { world, bob, held, waits, advance, queue } = crowd
     await advance(6_000)
-    bob.faults.when('claim', () => {
-      return Promise.reject(new LeaseError('STORE_UNAVAILABLE', 'away'))
-    })
-    await advance(8_000)
-    await world.service.cleanup()
-    expect(await queue()).toEqual([])
+    await dropAll(crowd)
     const dead = newClient(world, 'dave')
     follow(dead.tenure.acquire(RESOURCE, { waitMs: 3_600_000 }))
     await advance(100)
