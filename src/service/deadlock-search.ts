@@ -7,7 +7,8 @@
  * looked at as well, which finds what a failed or a dead process has left. No look is repeated without a cause.
  *
  * What it costs. Requests that are to be looked at together share what is read: each place and each holder once, in pages.
- * After each page the search rests for a multiple of what the page took, so that renewals and keep-alives go first.
+ * After each page the search rests for as long as the page took, so that renewals and keep-alives go first, and in the long
+ * run for a multiple of it: a short search is over soon, a long one takes a small part of the time.
  *
  * What it is worth. What is read is not one snapshot, so a cycle counts only if a second look finds the same ids. The
  * search is no part of safety: if it fails it is reported and tried again.
@@ -21,7 +22,7 @@ import { afterTurn } from '../runtime/system-runtime.ts'
 import { RepeatedFault, report } from '../runtime/diagnostics.ts'
 import { backOffMs } from '../runtime/pause.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
-import type { EntryQuery, LedgerEntry, Store } from '../store-port/store.ts'
+import type { EntryQuery, Found, LedgerEntry, Store } from '../store-port/store.ts'
 import type { CommandRunner } from './commands.ts'
 import {
   CycleSearch,
@@ -36,8 +37,10 @@ import {
 const PAGE = 1_000
 /** An upgrade under another lease of the same holder is looked for among so many of the holder's leases. */
 const UPGRADES_LOOKED_THROUGH_MAX = 256
-/** After each page this many times its duration pass before the next. */
+/** In the long run, this many times as long as the pages take passes between them. */
 const REST_FACTOR = 4
+/** So much rest may be owed before it is taken: what most searches come to altogether. */
+const OWED_MS_MAX = 1_000
 /** Requests that are looked at before the search rests: what is read already is looked through without a pause. */
 const STARTS_AT_ONCE = 50
 const BETWEEN_STARTS_MS = 5
@@ -318,13 +321,23 @@ class StoreReadings implements Readings {
   }
 
   async #page(query: EntryQuery): Promise<Page & { readonly next: string | null }> {
-    const page = await this.#pace.work(() => this.#store.find(query))
+    const page = await this.#pace.work(() => this.#found(query))
     this.#pages += 1
     if (this.#pages % STRETCH_PAGES === 0) {
       const message = `the search for cycles has read ${this.#pages} pages and goes on`
       report('service/deadlock-search', new Error(message))
     }
     return page
+  }
+
+  /** One answer that is lost does not make a search begin anew. */
+  async #found(query: EntryQuery): Promise<Found> {
+    try {
+      return await this.#store.find(query)
+    } catch {
+      // No fault: if the store is away, the second question says so.
+      return this.#store.find(query)
+    }
   }
 }
 
@@ -338,10 +351,12 @@ const REST_MS_MIN = 1
 /** A page that takes long waits for the store, not for this process: a longer rest would save nothing, and cycles would last. */
 const REST_MS_MAX = 500
 
-/** Rests after each piece of work, so that the search takes no more than a small part of the time. */
+/** Rests between the pieces of work, so that the search takes no more than a small part of the time. */
 class Pace {
   readonly #runtime: Runtime
   readonly #rests = new Set<() => void>()
+  /** When all the rest that was owed so far has been taken. */
+  #evenAtMs = 0
   #stopped = false
 
   constructor(runtime: Runtime) {
@@ -351,8 +366,11 @@ class Pace {
   async work<Result>(work: () => Promise<Result>): Promise<Result> {
     const startMs = this.#runtime.monotonicMs()
     const result = await work()
-    const tookMs = this.#runtime.monotonicMs() - startMs
-    const restMs = Math.min(REST_MS_MAX, tookMs * REST_FACTOR)
+    const nowMs = this.#runtime.monotonicMs()
+    const tookMs = nowMs - startMs
+    const owedMs = Math.min(REST_MS_MAX, tookMs * REST_FACTOR)
+    this.#evenAtMs = Math.max(this.#evenAtMs + tookMs, nowMs) + owedMs
+    const restMs = Math.max(Math.min(tookMs, owedMs), this.#evenAtMs - nowMs - OWED_MS_MAX)
     if (restMs >= REST_MS_MIN) await this.rest(restMs)
     return result
   }

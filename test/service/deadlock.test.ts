@@ -141,7 +141,7 @@ describe('a cycle', () => {
     await world.hold('ann', 'work:a')
     await world.hold('bob', 'work:b')
     await world.wait('ann', 'work:b')
-    world.failNext('find', 1, { after: 1 })
+    world.failNext('find', 2, { after: 1 })
     expect((await world.wait('bob', 'work:a')).kind).toBe('queued')
     expect(faults).toMatchObject([{ source: 'service/deadlock-search', count: 1 }])
     stop()
@@ -149,6 +149,18 @@ describe('a cycle', () => {
     await world.settled()
     const [event] = await world.api.history({ types: ['lease.failed'] })
     expect(event?.event).toMatchObject({ holder: 'bob', failure: 'deadlock' })
+  })
+
+  it('is found at once although the answer to one question of the search was lost', async () => {
+    const faults: Fault[] = []
+    const stop = onOwnFault((fault) => faults.push(fault))
+    await world.hold('ann', 'work:a')
+    await world.hold('bob', 'work:b')
+    await world.wait('ann', 'work:b')
+    world.failNext('find', 1, { after: 1 })
+    expect((await world.wait('bob', 'work:a')).kind).toBe('deadlock')
+    stop()
+    expect(faults).toEqual([])
   })
 
   it('is found soon after a page that the store was slow to answer', async () => {
@@ -460,15 +472,21 @@ describe('a wait that nobody says to be under anything', () => {
   })
 })
 
+interface Page {
+  readonly fromMs: number
+  readonly toMs: number
+}
+
 describe('a search', () => {
-  it('rests after each page for four times as long as the page took, so that renewals go first', async () => {
+  /** The pages that a search reads within so many seconds, each of which keeps the event loop busy for 20 ms. */
+  async function pagesOf(waiters: number, seconds: number): Promise<readonly Page[]> {
     const runtime = new FakeRuntime()
+    const pages: Page[] = []
     let pageMs = 0
-    const pages: { readonly fromMs: number; readonly toMs: number }[] = []
     const store = new (class extends MemoryStore {
       override async find(query: EntryQuery): Promise<Found> {
         const fromMs = runtime.monotonicMs()
-        // As a page does that keeps the event loop busy: no timer runs meanwhile.
+        // No timer runs meanwhile.
         runtime.stall(pageMs)
         if (pageMs > 0) pages.push({ fromMs, toMs: runtime.monotonicMs() })
         return super.find(query)
@@ -476,16 +494,37 @@ describe('a search', () => {
     })({ ticks: new ManualTicks() })
     const api = new LeaseService({ store, runtime })
     const ask = askerOf(api)
-    const held = await Promise.all([ask('ann', 'work:a', 0, []), ask('bob', 'work:b', 0, [])])
-    const [a = ''] = held.map((one) => (one.kind === 'granted' ? one.lease.id : ''))
-    pageMs = 20
-    await ask('ann', 'work:b', 60_000, [a])
-    for (let tenths = 0; tenths < 30; tenths += 1) await runtime.advance(100)
+    await ask('ann', 'work:0', 0, [])
+    for (let index = 1; index <= waiters; index += 1) {
+      const held = await ask(name(index), `work:${index}`, 0, [])
+      const under = held.kind === 'granted' ? [held.lease.id] : []
+      if (index === waiters) pageMs = 20
+      await ask(name(index), `work:${index - 1}`, 60_000, under)
+    }
+    for (let tenths = 0; tenths < seconds * 10; tenths += 1) await runtime.advance(100)
     await api.close()
+    return pages
+  }
+
+  it('rests after each page for as long as the page took, so that renewals go first', async () => {
+    const pages = await pagesOf(1, 3)
     expect(pages.length).toBeGreaterThanOrEqual(3)
     for (const [index, { fromMs }] of pages.slice(1).entries()) {
-      expect(fromMs - (pages[index]?.toMs ?? 0)).toBeGreaterThanOrEqual(4 * 20)
+      expect(fromMs - (pages[index]?.toMs ?? 0)).toBeGreaterThanOrEqual(20)
     }
+  })
+
+  it('of twelve pages is over within a second, and a long one takes a fifth of the time', async () => {
+    const pages = await pagesOf(15, 10)
+    const [first, twelfth, last] = [pages[0], pages[11], pages.at(-1)]
+    if (first === undefined || twelfth === undefined || last === undefined) {
+      throw new Error(`only ${pages.length} pages were read`)
+    }
+    expect(pages.length).toBeGreaterThanOrEqual(30)
+    expect(twelfth.toMs - first.fromMs).toBeLessThanOrEqual(1_000)
+    // What was owed at the end may be taken later.
+    const wholeMs = last.toMs - first.fromMs + 1_000
+    expect(pages.length * 20).toBeLessThanOrEqual(wholeMs / 5 + 20)
   })
 
   it('around one of many that wait for the same reads each place and each holder once', async () => {
