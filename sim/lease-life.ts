@@ -103,10 +103,10 @@ function born(issued: TimedEvent, lease: Lease, giver: LeaseLife | null): Growin
 /** No term of a derived lease goes beyond what its parent had when it was given. */
 function within(life: Growing, limit: Term | null): Growing {
   const last = lastTerm(life)
-  if (limit === null || last.keptUs <= limit.dueUs) return life
+  if (limit === null) return life
   const dueUs = Math.min(last.dueUs, limit.dueUs)
-  const endUs = Math.min(last.endUs, limit.keptUs)
-  const keptUs = Math.min(last.keptUs, limit.keptUs)
+  const endUs = cutAt(limit.keptUs, last.endUs)
+  const keptUs = cutAt(limit.keptUs, last.keptUs)
   const [first, ...others] = [...life.terms.slice(0, -1), { ...last, dueUs, endUs, keptUs }]
   if (first !== undefined) life.terms = [first, ...others]
   return life

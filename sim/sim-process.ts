@@ -90,6 +90,7 @@ export class SimProcess {
   /** The clock runs at another rate from now on; a caller that computes true time from it must do so again. */
   drift(rate: number): void {
     this.clock.rate = rate
+    for (const incarnation of this.#living) incarnation.armTimersAnew()
     if (this.#stopped === null) for (const listener of this.#onRateChange) listener()
   }
 
@@ -138,7 +139,7 @@ export class Incarnation {
   readonly session: string
   readonly runtime: Runtime
   alive = true
-  timerCount = 0
+  readonly #timers = new Set<SimTimer>()
   readonly #onDeath: (() => void)[] = []
 
   constructor(process: SimProcess, session: string) {
@@ -165,6 +166,29 @@ export class Incarnation {
     this.process.post(this, delayUs, action)
   }
 
+  get timerCount(): number {
+    return this.#timers.size
+  }
+
+  setTimer(delayMs: number, callback: () => void): Timer {
+    const timer = new SimTimer(this, delayMs, () => {
+      this.#timers.delete(timer)
+      callback()
+    })
+    this.#timers.add(timer)
+    timer.arm()
+    const cancel = (): void => {
+      this.#timers.delete(timer)
+      timer.cancel()
+    }
+    return { cancel }
+  }
+
+  /** Timers run on the host's clock, at whatever rate that runs. */
+  armTimersAnew(): void {
+    for (const timer of this.#timers) timer.arm()
+  }
+
   sleep(spanMs: number): Promise<void> {
     return new Promise((resolve) => {
       this.post(this.process.clock.trueUs(spanMs), resolve)
@@ -182,33 +206,42 @@ function runtimeOf(incarnation: Incarnation): Runtime {
     monotonicMs: () => clock.monotonicMs,
     bootMs: () => clock.bootMs,
     wallMs: () => clock.wallMs,
-    setTimer: (delayMs, callback) => setTimer(incarnation, delayMs, callback),
+    setTimer: (delayMs, callback) => incarnation.setTimer(delayMs, callback),
     uuid: () => random.uuid(),
     random: () => random.fraction(),
     canonicalPath: (path) => path,
   }
 }
 
-function setTimer(incarnation: Incarnation, delayMs: number, callback: () => void): Timer {
-  const { clock, random } = incarnation.process
-  const dueMs = clock.monotonicMs + Math.max(0, delayMs)
-  let pending = true
-  incarnation.timerCount += 1
-  const end = (): void => {
-    if (pending) incarnation.timerCount -= 1
-    pending = false
+/** Armed anew, it draws how late it is anew. */
+class SimTimer {
+  readonly #incarnation: Incarnation
+  readonly #dueMs: number
+  readonly #callback: () => void
+  /** Counts how often it was armed; only the last time counts. */
+  #armed = 0
+
+  constructor(incarnation: Incarnation, delayMs: number, callback: () => void) {
+    this.#incarnation = incarnation
+    this.#dueMs = incarnation.process.clock.monotonicMs + Math.max(0, delayMs)
+    this.#callback = callback
   }
-  const arm = (): void => {
+
+  arm(): void {
+    const { clock, random } = this.#incarnation.process
     const lateUs = random.between(0, TIMER_LATE_US_MAX)
-    const leftUs = clock.trueUs(dueMs - clock.monotonicMs)
-    incarnation.post(leftUs + lateUs, () => {
-      if (!pending) return
+    const leftUs = Math.max(0, clock.trueUs(this.#dueMs - clock.monotonicMs))
+    this.#armed += 1
+    const armed = this.#armed
+    this.#incarnation.post(leftUs + lateUs, () => {
+      if (armed !== this.#armed) return
       // The host slept meanwhile, and the clock that the timer runs on stood still.
-      if (clock.monotonicMs < dueMs) return arm()
-      end()
-      callback()
+      if (clock.monotonicMs < this.#dueMs) return this.arm()
+      this.#callback()
     })
   }
-  arm()
-  return { cancel: end }
+
+  cancel(): void {
+    this.#armed += 1
+  }
 }

@@ -67,6 +67,19 @@ export interface ConfiguredTtl {
 
 const UPTIME_US = 3_600_000_000
 
+/**
+ * What a process decided before it asked the server. It goes along with the read set, of which the server may get a copy
+ * that reads less.
+ */
+interface Decision {
+  /** Until which tick it may be committed. */
+  latestUs: number
+  refused: readonly LeaseDenied[]
+}
+
+const DECISION = Symbol('decision')
+type DecidedElsewhere = ReadSet & { readonly [DECISION]?: Decision }
+
 export class StoreHost {
   readonly store: MemoryStore
   readonly clockChanges: ClockChange[] = []
@@ -79,10 +92,6 @@ export class StoreHost {
   readonly #world: World
   readonly #commits: CommitRecord[] = []
   readonly #origins = new Map<string, number>()
-  /** Of decisions that are made elsewhere: until which tick they may be committed. */
-  readonly #latestUs = new WeakMap<ReadSet, number>()
-  /** Of the same: what the last decision about a read set refused. */
-  readonly #refused = new WeakMap<ReadSet, readonly LeaseDenied[]>()
   #boot = 1
   #clock = 0
   #originUs: number
@@ -130,8 +139,8 @@ export class StoreHost {
     const outcome = this.store.transact(readSets, (views, now) => {
       const ruling = decide(views, now)
       record.tick = now.tick
-      record.slackUs = this.#slackUs(readSets, now)
-      if (!isEcho) record.refusals = this.#refusalsOf(ruling.outcome, readSets)
+      record.slackUs = slackUs(readSets, now)
+      if (!isEcho) record.refusals = refusalsOf(ruling.outcome, readSets)
       this.#remember(now, ruling.commit)
       return ruling
     })
@@ -144,25 +153,16 @@ export class StoreHost {
 
   /** A store whose decisions are made before they come here. */
   overhear(store: Store): Store {
-    return sameStore(store, (readSets, decide) =>
-      store.transact(readSets, (views, now) => {
-        for (const one of readSets) this.#latestUs.set(one, latestTick(now).us)
+    return sameStore(store, (readSets, decide) => {
+      const decision: Decision = { latestUs: 0, refused: [] }
+      const tagged = readSets.map((one): DecidedElsewhere => ({ ...one, [DECISION]: decision }))
+      return store.transact(tagged, (views, now) => {
         const ruling = decide(views, now)
-        for (const one of readSets) this.#refused.set(one, refusalsIn(ruling.outcome))
+        decision.latestUs = latestTick(now).us
+        decision.refused = refusalsIn(ruling.outcome)
         return ruling
-      }),
-    )
-  }
-
-  /** An outcome of the service says what was refused; a server's reply to an attempt only that it was committed. */
-  #refusalsOf(outcome: unknown, [first]: readonly ReadSet[]): readonly LeaseDenied[] {
-    if (first === undefined || !isCommitted(outcome)) return refusalsIn(outcome)
-    return this.#refused.get(first) ?? []
-  }
-
-  #slackUs(readSets: readonly ReadSet[], { tick }: Now): number {
-    const latest = readSets.map((readSet) => this.#latestUs.get(readSet) ?? tick.us)
-    return Math.max(0, ...latest.map((us) => us - tick.us))
+      })
+    })
   }
 
   find(query: EntryQuery): Promise<Found> {
@@ -227,6 +227,20 @@ export class StoreHost {
       wallMs: () => WORLD_WALL_MS + Math.floor(this.#world.nowUs / 1000) + this.#wallOffsetMs,
     }
   }
+}
+
+function slackUs(readSets: readonly DecidedElsewhere[], { tick }: Now): number {
+  const latest = readSets.map((readSet) => readSet[DECISION]?.latestUs ?? tick.us)
+  return Math.max(0, ...latest.map((us) => us - tick.us))
+}
+
+/** An outcome of the service says what was refused; a server's reply to an attempt only that it was committed. */
+function refusalsOf(
+  outcome: unknown,
+  [first]: readonly DecidedElsewhere[],
+): readonly LeaseDenied[] {
+  if (first === undefined || !isCommitted(outcome)) return refusalsIn(outcome)
+  return first[DECISION]?.refused ?? []
 }
 
 function refusalsIn(outcome: unknown): readonly LeaseDenied[] {

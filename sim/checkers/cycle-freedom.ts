@@ -9,7 +9,7 @@ import type { CycleStep, Entry, LeaseId } from '../../src/core/lease.ts'
 import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
 import { groupsOf } from './groups.ts'
 import { walk, type Step } from './ledger-walk.ts'
-import { Faults } from './faults.ts'
+import { Faults, type Affected } from './faults.ts'
 import { WaitGraph } from './wait-graph.ts'
 
 /** A second, and the time that the messages of the search take. */
@@ -34,6 +34,8 @@ export const cycleFreedom: Checker = {
 
 interface LiveCycle {
   readonly members: readonly Entry[]
+  /** The leases by whose transfer it came about: the process that transfers is the one that looks. */
+  readonly transferred: readonly Affected[]
   readonly sinceUs: number
   isTold: boolean
 }
@@ -61,17 +63,19 @@ class CycleWatch {
     for (const [name, mates] of graph.cycles()) {
       const known = this.#cycles.get(name)
       const members = mates.map(({ entry }) => entry)
-      next.set(name, known ?? { members, sinceUs: step.atUs, isTold: false })
+      const { atUs: sinceUs } = step
+      next.set(name, known ?? { members, transferred: transferredIn(step), sinceUs, isTold: false })
     }
     this.#cycles = next
     return complaints
   }
 
   #judge(cycle: LiveCycle, { atUs }: Step): readonly Complaint[] {
-    const { members, sinceUs, isTold } = cycle
+    const { members, transferred, sinceUs, isTold } = cycle
     if (isTold || atUs - sinceUs <= CYCLE_US_MAX + SLACK_US) return []
     const fromUs = sinceUs - EARLIER_US
-    if (this.#faults.affected(members, { fromUs, lookingUs: fromUs, toUs: atUs })) return []
+    const searchers = [...members, ...transferred]
+    if (this.#faults.affected(searchers, { fromUs, lookingUs: fromUs, toUs: atUs })) return []
     cycle.isTold = true
     const who = members.map(({ session, resource }) => `${session} for ${resource}`).join(', ')
     return [`${who}: in a cycle from ${seconds(sinceUs)} to ${seconds(atUs)}`]
@@ -121,6 +125,12 @@ class CycleWatch {
       })
     )
   }
+}
+
+function transferredIn({ events }: Step): readonly Affected[] {
+  return events.flatMap(({ event: { type, leaseId: id, session } }) => {
+    return type === 'lease.transferred' ? [{ id, session }] : []
+  })
 }
 
 function stepsOf(graph: WaitGraph): readonly string[] {

@@ -1,7 +1,7 @@
 /**
  * The faults that affected waiters: a process that was stopped, cut off or dead, or whose message was lost or late. The
- * service of a waiter searches for cycles and refuses a ticket in them: if it reads slowly, or its refusal is lost, the
- * waiter hears of it late.
+ * service of a waiter, or of one who transfers a lease to it, searches for cycles and refuses a ticket in them: if it reads
+ * slowly, or its refusal is lost, the waiter hears of it late.
  */
 import type { Entry } from '../../src/core/lease.ts'
 import type { Evidence } from '../evidence.ts'
@@ -32,6 +32,8 @@ interface Span {
   readonly lookingUs: number
   readonly toUs: number
 }
+
+export type Affected = Pick<Entry, 'id' | 'session'>
 
 export class Faults {
   readonly #faults: readonly FaultRecord[]
@@ -73,7 +75,7 @@ export class Faults {
   }
 
   /** Whether a fault affected one of these entries or its session. */
-  affected(entries: readonly Entry[], { fromUs, lookingUs, toUs }: Span): boolean {
+  affected(entries: readonly Affected[], { fromUs, lookingUs, toUs }: Span): boolean {
     return this.#faults.some(({ atUs, sessions, leaseId, isDelay }) => {
       if (atUs < (isDelay ? lookingUs : fromUs) || atUs > toUs) return false
       if (leaseId !== null) return entries.some((entry) => this.#isAbout(leaseId, entry))
@@ -82,7 +84,7 @@ export class Faults {
   }
 
   /** A message about several that belong together names one of them. */
-  #isAbout(leaseId: string, entry: Entry): boolean {
+  #isAbout(leaseId: string, entry: Affected): boolean {
     const group = this.#groups.get(leaseId)
     return entry.id === leaseId || (group !== undefined && this.#groups.get(entry.id) === group)
   }

@@ -24,20 +24,38 @@ export const pessimistic: Checker = {
   name: 'holder is pessimistic',
   check: (evidence) => {
     const lives = new Map(evidence.lives.map((life) => [life.lease.id, life]))
+    const told = grantsTold(evidence)
     const stops = stopsOf(evidence)
     return evidence.handles.flatMap((handle) => {
       const life = lives.get(handle.leaseId)
       const late = lateSignal(handle, stops.get(handle.looks[0]?.process ?? '') ?? [], evidence)
-      return life === undefined ? late : [...optimism(handle, life, evidence), ...late]
+      if (life === undefined) return late
+      const toldUs = told.get(handle.leaseId) ?? -Infinity
+      return [...optimism(handle, { life, toldUs }, evidence), ...late]
     })
   },
 }
 
-function optimism(handle: HandleLog, life: LeaseLife, evidence: Evidence): readonly Complaint[] {
+/** A lease with the moment at which the last request was sent that was answered by it. */
+interface Told {
+  readonly life: LeaseLife
+  readonly toldUs: number
+}
+
+function grantsTold({ log }: Evidence): ReadonlyMap<string, number> {
+  const told = new Map<string, number>()
+  for (const entry of log) {
+    if (entry.kind !== 'answered' || entry.answer !== 'granted' || entry.givenId === null) continue
+    told.set(entry.givenId, Math.max(entry.sentUs, told.get(entry.givenId) ?? -Infinity))
+  }
+  return told
+}
+
+function optimism(handle: HandleLog, told: Told, evidence: Evidence): readonly Complaint[] {
   const complaints: Complaint[] = []
   for (const look of handle.looks) {
     if (!isHolding(look)) continue
-    const storeEndUs = endAtUs(life, look, evidence)
+    const storeEndUs = endAtUs(told, look, evidence)
     const what = `${look.session} on ${look.resource} (${short(look.leaseId)})`
     if (look.atUs > storeEndUs + SLACK_US) {
       complaints.push(
@@ -54,13 +72,14 @@ function optimism(handle: HandleLog, life: LeaseLife, evidence: Evidence): reado
 
 /**
  * When the store's own view ends, in true time, as far as it had granted anything by the moment of the look: a TTL from
- * the commit, and by its own deadline, whichever is sooner.
+ * the commit, and by its own deadline, whichever is sooner. A waiter that got its lease by another's commit and asks
+ * later is told of the end that the store keeps.
  */
-function endAtUs(life: LeaseLife, look: Look, evidence: Evidence): number {
+function endAtUs({ life, toldUs }: Told, look: Look, evidence: Evidence): number {
   const { end } = life
   if (end?.event.type === 'lease.released' && end.atUs <= look.atUs) return end.atUs
-  const { endUs, deadline } = termKnownAt(life, look)
-  return Math.min(endUs, evidence.trueUs(deadline))
+  const { atUs, endUs, keptUs, deadline } = termKnownAt(life, look)
+  return Math.min(toldUs > atUs ? keptUs : endUs, evidence.trueUs(deadline))
 }
 
 /**

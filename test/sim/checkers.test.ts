@@ -1,15 +1,30 @@
 /** The checkers of the simulator ask for what is promised, and for no more. */
 import { describe, expect, it } from 'vitest'
+import { cycleFreedom } from '../../sim/checkers/cycle-freedom.ts'
+import { pessimistic } from '../../sim/checkers/i4-pessimistic.ts'
 import { nothingLeft } from '../../sim/checkers/nothing-left.ts'
-import type { Complaint } from '../../sim/evidence.ts'
+import type { Complaint, Evidence } from '../../sim/evidence.ts'
+import { handleLogs } from '../../sim/holder-views.ts'
 import { lastTerm, leaseLives } from '../../sim/lease-life.ts'
-import type { Observation } from '../../sim/log.ts'
+import type { Fault, Logged, Observation } from '../../sim/log.ts'
 import type { TimedEvent } from '../../sim/store-host.ts'
 import type { Command } from '../../src/core/command.ts'
 import { decide } from '../../src/core/decide.ts'
 import type { Entry } from '../../src/core/lease.ts'
 import { NO_SCOPE } from '../../src/core/scope.ts'
-import { acquire, id, nowAt, renew, revoke, TTL_MS, view, WORK } from '../core/builders.ts'
+import {
+  acquire,
+  file,
+  id,
+  nowAt,
+  renew,
+  revoke,
+  transfer,
+  TTL_MS,
+  view,
+  WAITING,
+  WORK,
+} from '../core/builders.ts'
 
 const PARENT = id(1)
 const CHILD = id(5)
@@ -29,7 +44,7 @@ type Course = readonly (readonly [Command, number, number])[]
 function ledgerOf(course: Course): readonly TimedEvent[] {
   let entries: readonly Entry[] = []
   return course.flatMap(([command, ms, toleranceMs], commit) => {
-    const slackUs = toleranceMs * 1000
+    const slackUs = Math.round(toleranceMs * 1000)
     const now = nowAt(ms, { toleranceUs: slackUs })
     const decision = decide(view(entries), command, now)
     entries = [...decision.entries.values()]
@@ -37,6 +52,18 @@ function ledgerOf(course: Course): readonly TimedEvent[] {
       return { event, atUs: ms * 1000, tick: now.tick, slackUs, commit, isEcho: false }
     })
   })
+}
+
+/** Of a server that other processes decide for. */
+function evidenceOf(course: Course, log: readonly Logged[]): Evidence {
+  const ledger = ledgerOf(course)
+  return {
+    ...{ store: 'optimistic', log, ledger, refusals: [], entries: [], heard: new Map() },
+    lives: leaseLives(ledger, PARENTS, ({ us }) => us),
+    handles: handleLogs(log),
+    ...{ parents: PARENTS, clockChanges: [], configured: [], endUs: Infinity },
+    ...{ claimWindowMs: 200, trueUs: ({ us }) => us },
+  }
 }
 
 /** What a lease that is granted on a slow way and renewed on a quick one comes to. */
@@ -57,6 +84,15 @@ describe('the end of a lease as the checkers compute it', () => {
         [renew(), 3, 140],
       ],
     ],
+    [
+      'when the end of a parent cuts a renewal, of which the ledger says whole milliseconds',
+      [
+        [ASKED, 0, 20.3],
+        [derived, 6, 20],
+        [renew(), 8, 20.4],
+        [renew({ leaseId: CHILD, ttlMs: 2 * TTL_MS }), 9, 21],
+      ],
+    ],
     ['after a grace', [...SLOW_THEN_QUICK, [revoke({ graceMs: 50 }), 12, 20]]],
   ] as const)('is that of the store %s', (_, course) => {
     const ledger = ledgerOf(course)
@@ -74,6 +110,39 @@ describe('the end of a lease as the checkers compute it', () => {
   })
 })
 
+describe('the end that a holder counts on', () => {
+  const TTL_US = TTL_MS * 1000
+  const SLOW_US = 140_000
+  const lease = { leaseId: PARENT, resource: WORK, mode: 'exclusive' } as const
+  const view = { extent: 'exact', slots: null, isAsked: false, fence: 1 } as const
+
+  /** By a request that was sent then, to a store that granted the lease at 0. */
+  function complaints(sentUs: number, deadlineUs: number): readonly Complaint[] {
+    const answer = { method: 'claim', answer: 'granted', requestId: null, givenId: PARENT } as const
+    const log: readonly Logged[] = [
+      { atUs: 9_000, kind: 'answered', ...WHO, ...answer, leaseId: PARENT, sentUs, renewals: 0 },
+      {
+        ...{ atUs: 9_000, kind: 'believed', why: 'granted', ...WHO, ...lease, ...view },
+        ...{ holder: 'ada', state: 'held', renewals: 0, deadlineUs },
+      },
+      { atUs: 9_500, kind: 'let_go', ...WHO, leaseId: PARENT },
+    ]
+    return pessimistic.check(evidenceOf([[ASKED, 0, SLOW_US / 1000]], log))
+  }
+
+  it('is a TTL from the commit of its own request at most', () => {
+    expect(complaints(-1_000, TTL_US)).toEqual([])
+    const [complaint] = complaints(-1_000, TTL_US + 1_000)
+    expect(complaint).toMatch(/counted on 10\.001000 s, the store on 10\.000000 s/)
+  })
+
+  it('is what the store keeps at most, once it was granted by another and asks', () => {
+    expect(complaints(8_000, TTL_US + SLOW_US)).toEqual([])
+    const [complaint] = complaints(8_000, TTL_US + SLOW_US + 1_000)
+    expect(complaint).toMatch(/counted on 10\.141000 s, the store on 10\.140000 s/)
+  })
+})
+
 describe('a derived lease that was lost', () => {
   const LOST_US = 20_000
   const slow = (leaseId: string): Observation => {
@@ -84,14 +153,8 @@ describe('a derived lease that was lost', () => {
   }
 
   function complaints(observations: readonly Observation[]): readonly Complaint[] {
-    const ledger = ledgerOf(SLOW_THEN_QUICK)
-    return nothingLeft.check({
-      ...{ store: 'optimistic', ledger, refusals: [], handles: [], entries: [], heard: new Map() },
-      log: observations.map((observation) => ({ atUs: LOST_US, ...observation })),
-      lives: leaseLives(ledger, PARENTS, ({ us }) => us),
-      ...{ parents: PARENTS, clockChanges: [], configured: [], endUs: Infinity },
-      ...{ claimWindowMs: 200, trueUs: ({ us }) => us },
-    })
+    const log = observations.map((observation) => ({ atUs: LOST_US, ...observation }))
+    return nothingLeft.check(evidenceOf(SLOW_THEN_QUICK, log))
   }
 
   it('is left until the release that missed is heard of', () => {
@@ -109,5 +172,42 @@ describe('a derived lease that was lost', () => {
     ['at its own deadline, however slow its parent', [lost('deadline_passed'), slow(PARENT)]],
   ])('is given back %s', (_, observations) => {
     expect(complaints(observations)).toEqual([expect.stringMatching(/left it in the store until/)])
+  })
+})
+
+describe('a cycle that a transfer makes of a wait', () => {
+  const WAITING_FOR_FILE = acquire({
+    ...{ leaseId: id(2), holder: 'bob', resource: file('/s/f'), claimWindowMs: TTL_MS },
+    ...WAITING,
+  })
+  const at = { resource: file('/s'), extent: 'subtree' } as const
+  /** What was given to bob blocks what bob waits for, and nobody refuses that for two seconds. */
+  const COURSE: Course = [
+    [acquire({ leaseId: PARENT, holder: 'ada', ...at }), 0, 20],
+    [WAITING_FOR_FILE, 10, 20],
+    [transfer({ leaseId: PARENT, to: 'bob', ...at }), 20, 20],
+    [acquire({ leaseId: id(8) }), 2_000, 20],
+  ]
+  const started = (holder: string): Logged => {
+    return { atUs: 0, kind: 'started', process: holder, session: `session-of-${holder}`, holder }
+  }
+
+  function complaints(faults: readonly Fault[]): readonly Complaint[] {
+    const log = faults.map((fault) => ({ atUs: 30_000, ...fault }))
+    return cycleFreedom.check(evidenceOf(COURSE, [...['ada', 'bob', 'cyd'].map(started), ...log]))
+  }
+
+  const slow = (process: string): Fault => {
+    return { kind: 'fault', fault: 'slow_answer', process, leaseId: null }
+  }
+
+  it('may last where the one who gave it away hears late, for that one looks', () => {
+    expect(complaints([slow('ada')])).toEqual([])
+  })
+
+  it('lasts too long else', () => {
+    const complaint = /^session-of-bob for file:\/s\/f: in a cycle from 0\.020000 s to 2\.000000 s$/
+    expect(complaints([])).toEqual([expect.stringMatching(complaint)])
+    expect(complaints([slow('cyd')])).toEqual([expect.stringMatching(complaint)])
   })
 })
