@@ -23,6 +23,8 @@ export interface SearchReport {
   readonly steps: number
   /** All sequences of so many commands were played. */
   readonly depth: number
+  /** No sequence, however long, leads to another state. */
+  readonly isAll: boolean
   readonly failures: readonly string[]
 }
 
@@ -37,6 +39,7 @@ class Search {
   #batches = 0
   steps = 0
   states = 0
+  isAll = false
   failures: string[] = []
 
   constructor({ world, clients, minutes, depthMax = Infinity }: SearchOrder) {
@@ -59,7 +62,9 @@ class Search {
         this.#threads.map((thread) => this.#keepBusy(thread, work, longer)),
       )
       if (areDone.includes(false)) return depth - 1
-      if (longer.length === 0 || depth === this.#depthMax) return depth
+      this.isAll = longer.length === 0
+      if (this.isAll) return depth - 1
+      if (depth === this.#depthMax) return depth
       ways = longer
     }
   }
@@ -106,7 +111,7 @@ function* batchesOf({ count, length, moves }: Ways): Iterable<Ways> {
 const search = new Search(JSON.parse(process.argv[2] ?? '') as SearchOrder)
 const depth = await search.run()
 await search.close()
-const { states, steps, failures } = search
+const { states, steps, isAll, failures } = search
 process.stdout.write(
-  `${JSON.stringify({ states, steps, depth, failures } satisfies SearchReport)}\n`,
+  `${JSON.stringify({ states, steps, depth, isAll, failures } satisfies SearchReport)}\n`,
 )

@@ -11,6 +11,8 @@ import {
   type State,
 } from '../core/overlapping-sequences.ts'
 
+const PROGRAM = 'campaign/search/search-states.ts'
+
 it('as many states are told apart as there are', () => {
   const table = new StateTable(new SharedArrayBuffer(2 ** 18 * 8))
   const count = 100_000
@@ -23,10 +25,15 @@ it('as many states are told apart as there are', () => {
 it('a search by threads that keep 64 bits of a state meets all states that there are', async () => {
   const depth = 3
   const order: SearchOrder = { world: 'slots', clients: 3, minutes: 2, depthMax: depth }
-  const program = 'campaign/search/search-states.ts'
-  const report = await childReport<SearchReport>({ program, order })
+  const report = await childReport<SearchReport>({ program: PROGRAM, order })
   const { states, steps } = allStates(depth)
-  expect(report).toEqual({ states, steps, depth, failures: [] })
+  expect(report).toEqual({ states, steps, depth, isAll: false, failures: [] })
+})
+
+it('a search says when no longer sequence leads to another state', async () => {
+  const order: SearchOrder = { world: 'tree', clients: 1, minutes: 2 }
+  const report = await childReport<SearchReport>({ program: PROGRAM, order })
+  expect(report).toMatchObject({ isAll: true, failures: [] })
 })
 
 /** How many states so many commands of three can lead to, by what their future depends on, unabridged. */
