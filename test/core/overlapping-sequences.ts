@@ -1,7 +1,7 @@
 /**
  * All sequences of up to so many commands of two or three holders in a world of two places: a directory and a file in it, or two
- * requests each for the slots of one resource. They come at three instants: the first, one at which tickets have lapsed, and one
- * at which leases have. Written out there are more than 10^10 of five by two, so
+ * requests each for the slots of one resource, or for one that some may break. They come at three instants: the first, one at
+ * which tickets have lapsed, and one at which leases have. Written out there are more than 10^10 of five by two, so
  * what is played is what differs:
  *
  *  - A command that changes nothing leaves what follows as it was without it.
@@ -41,7 +41,7 @@ const INSTANTS_MS = [0, WINDOW_MS + 1, TTL_MS + 1]
 const HOLDERS = ['ann', 'bob', 'cyd']
 const SESSIONS = HOLDERS.map((holder) => `session-of-${holder}`)
 
-export type WorldName = 'tree' | 'slots'
+export type WorldName = 'tree' | 'slots' | 'breakable'
 
 interface World {
   readonly places: readonly [Place, Place]
@@ -52,7 +52,7 @@ interface World {
 
 type Place = Pick<Acquire, 'resource' | 'extent'>
 
-const SLOTS: Place = { resource: WORK, extent: 'exact' }
+const EXACT: Place = { resource: WORK, extent: 'exact' }
 
 const WORLDS: Readonly<Record<WorldName, World>> = {
   tree: {
@@ -64,8 +64,17 @@ const WORLDS: Readonly<Record<WorldName, World>> = {
     renews: false,
   },
   slots: {
-    places: [SLOTS, SLOTS],
+    places: [EXACT, EXACT],
     requests: [{ mode: 'exclusive' }, { mode: 'shared', slots: 2 }, { mode: 'shared', slots: 3 }],
+    renews: true,
+  },
+  breakable: {
+    places: [EXACT, EXACT],
+    requests: [
+      { mode: 'exclusive', breakable: true },
+      { mode: 'exclusive', breakGraceMs: GRACE_MS },
+      { mode: 'shared', breakable: true, lockDelayMs: 1 },
+    ],
     renews: true,
   },
 }
@@ -228,10 +237,10 @@ const OVER = { text: 'over', holder: NOBODY, session: NOBODY }
 
 function describe(entry: Entry, places: readonly number[], instant: number): Described {
   const when = (tick: Tick | null): string => (tick === null ? '' : passedAt(tick.us, instant))
-  const { state, mode } = entry
+  const { state, mode, breakable } = entry
   const id = entry.id.slice(-3)
   if (!isLive(entry)) return { ...OVER, id: entry.kind === 'ticket' ? '' : id }
-  const common = `${state} ${mode} ${entry.slots} ${when(entry.deadline)}`
+  const common = `${state} ${mode} ${entry.slots} ${breakable} ${when(entry.deadline)}`
   const holder = HOLDERS.indexOf(entry.holder)
   const session = SESSIONS.indexOf(entry.session ?? '')
   if (entry.kind === 'ticket') {
@@ -252,6 +261,7 @@ function passedAt(us: number, instant: number): string {
 
 /** Every way in which so many clients can stand in for each other. */
 const EXCHANGES: Readonly<Record<number, readonly (readonly number[])[]>> = {
+  1: [[0]],
   2: [
     [0, 1],
     [1, 0],
