@@ -28,6 +28,8 @@ import type {
 import { Outage } from '../service/watch.ts'
 import { isAway, retryMs, type HttpServers, type OpenStream } from './http-servers.ts'
 
+const QUICK_CUT_MS = 1_000
+
 export interface EventWatchSources {
   readonly servers: HttpServers
   readonly runtime: Runtime
@@ -45,6 +47,7 @@ export async function* watchEvents(
 ): AsyncGenerator<LedgerEntry, void, undefined> {
   const { servers, runtime, signal, observer } = sources
   const outage = new Outage('http-client/watch', sources)
+  const cuts = new QuickCuts(runtime)
   let { after } = filter
   while (!signal.aborted) {
     const path = pathOf(filter, after)
@@ -53,6 +56,7 @@ export async function* watchEvents(
       .catch((error: unknown) => (signal.aborted ? null : outage.survive(error)))
     if (stream !== null) {
       let hasBegun = false
+      cuts.open()
       for await (const { id, data } of untilCut(stream)) {
         hasBegun = true
         outage.end()
@@ -64,10 +68,38 @@ export async function* watchEvents(
         after = id ?? after
         if (after !== undefined) observer?.onPosition(after)
       }
+      cuts.cut()
       if (!hasBegun && !signal.aborted) outage.survive(emptyStreamError())
     }
-    const pauseMs = retryMs(outage.count, runtime)
+    const pauseMs = retryMs(Math.max(outage.count, cuts.repeated), runtime)
     if (pauseMs > 0) await pause(runtime, pauseMs, { keepAlive: true, signal })
+  }
+}
+
+/**
+ * Streams that are cut soon after they stood, one after the other: of a server that stops, or of a proxy that lets none
+ * stand. The first is opened again at once.
+ */
+class QuickCuts {
+  readonly #runtime: Runtime
+  #openedMs = 0
+  #count = 0
+
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime
+  }
+
+  open(): void {
+    this.#openedMs = this.#runtime.monotonicMs()
+  }
+
+  cut(): void {
+    const isQuick = this.#runtime.monotonicMs() - this.#openedMs < QUICK_CUT_MS
+    this.#count = isQuick ? this.#count + 1 : 0
+  }
+
+  get repeated(): number {
+    return Math.max(0, this.#count - 1)
   }
 }
 
@@ -156,6 +188,7 @@ class WakeStream {
   readonly #runtime: Runtime
   readonly #onEnd: () => void
   readonly #fault: RepeatedFault
+  readonly #cuts: QuickCuts
   readonly #stopMoves: () => void
   /** By the digest of the session, which is what a wake-up names. */
   readonly #subscriptions = new Map<string, Subscription>()
@@ -171,6 +204,7 @@ class WakeStream {
     this.#runtime = runtime
     this.#onEnd = onEnd
     this.#fault = new RepeatedFault('http-client/wake-ups', runtime)
+    this.#cuts = new QuickCuts(runtime)
     this.#stopMoves = servers.onMove(() => {
       if (this.#open !== null && this.#open.url !== servers.current) this.#plan()
     })
@@ -249,7 +283,7 @@ class WakeStream {
 
   #tryLater(): void {
     if (this.#subscriptions.size === 0 || this.#open !== null) return
-    const pauseMs = retryMs(this.#fault.count, this.#runtime)
+    const pauseMs = retryMs(Math.max(this.#fault.count, this.#cuts.repeated), this.#runtime)
     this.#again = this.#runtime.setTimer(pauseMs, () => this.#plan(), { keepAlive: false })
   }
 
@@ -274,6 +308,7 @@ class WakeStream {
     if (this.#open !== stream) return
     this.#open = null
     this.#covered = new Set()
+    this.#cuts.cut()
     this.#tryLater()
   }
 
@@ -282,6 +317,7 @@ class WakeStream {
     const before = this.#covered
     this.#open?.response.destroy()
     this.#open = stream
+    this.#cuts.open()
     this.#covered = new Set(asked.keys())
     this.#fault.succeeded()
     for (const [digest, subscription] of asked) {

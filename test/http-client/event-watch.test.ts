@@ -53,17 +53,22 @@ it('a stream that is cut is opened again', async () => {
   expect([served.asked, positions]).toEqual([2, ['7', '7']])
 })
 
-it('a stream that ends before it begins is opened again after growing pauses', async () => {
-  const stop = new AbortController()
-  const pausesMs: number[] = []
-  const runtime: Runtime = {
+/** Where nothing is waited for, but written down, four times. */
+function unhurried(pausesMs: number[], onFourth: () => void): Runtime {
+  return {
     ...systemRuntime,
     random: () => 1,
     setTimer: (delayMs, callback, options) => {
-      if (pausesMs.push(delayMs) === 4) stop.abort()
+      if (pausesMs.push(delayMs) === 4) onFourth()
       return systemRuntime.setTimer(0, callback, options)
     },
   }
+}
+
+it('a stream that ends before it begins is opened again after growing pauses', async () => {
+  const stop = new AbortController()
+  const pausesMs: number[] = []
+  const runtime = unhurried(pausesMs, () => stop.abort())
   const served = answering(
     Readable.from([MARK]),
     ...Array.from({ length: 5 }, () => Readable.from([])),
@@ -71,6 +76,32 @@ it('a stream that ends before it begins is opened again after growing pauses', a
   const { events } = watching(served.servers, stop, runtime)
   expect(await events.next()).toMatchObject({ done: true })
   expect(pausesMs).toEqual([100, 200, 400, 800])
+})
+
+it('streams that are cut as soon as they stand are opened again after growing pauses', async () => {
+  const stop = new AbortController()
+  const pausesMs: number[] = []
+  const runtime = unhurried(pausesMs, () => stop.abort())
+  const served = answering(...Array.from({ length: 6 }, () => Readable.from([MARK])))
+  const observer = { onAway: () => undefined, onBack: () => undefined, onPosition: () => undefined }
+  const events = watchEvents({ ...served, runtime, signal: stop.signal, observer }, {})
+  expect(await events.next()).toMatchObject({ done: true })
+  expect([served.asked, pausesMs]).toEqual([5, [100, 200, 400, 800]])
+})
+
+it('so are those of wake-ups', async () => {
+  const pausesMs: number[] = []
+  const served = answering(
+    ...Array.from({ length: 6 }, () => Readable.from(['data: {"leaseIds":null}\n\n'])),
+  )
+  let stop = (): void => undefined
+  const wakes = new WakeStreams(
+    served.servers,
+    unhurried(pausesMs, () => stop()),
+  )
+  stop = await wakes.subscribe('one', () => undefined)
+  await expect.poll(() => pausesMs).toEqual([0, 100, 200, 400])
+  expect(served.asked).toBe(4)
 })
 
 it('a first stream that ends before it begins ends the watch', async () => {
