@@ -50,6 +50,7 @@ export class LedgerFeed {
   readonly #fault: RepeatedFault
   readonly #listeners = new Set<() => void>()
   readonly #observers = new Set<(event: LeaseEvent) => void>()
+  readonly #lossObservers = new Set<() => void>()
   /** The pages that were read last, by the position that they begin after, until the ledger grows. */
   #pages = new Map<Position, Promise<readonly StreamedEvent[]>>()
   readonly #past: EventFold
@@ -94,6 +95,11 @@ export class LedgerFeed {
     this.#observers.add(observer)
   }
 
+  /** Hears that the store has lost its data: the events from now on begin anew. */
+  onLoss(observer: () => void): void {
+    this.#lossObservers.add(observer)
+  }
+
   /** What comes after a position, or the beginning of it; nothing yet: empty. */
   async pageAfter(after: Position): Promise<readonly StreamedEvent[]> {
     if (after === this.#recentAfter) return this.#recent
@@ -131,12 +137,13 @@ export class LedgerFeed {
         return
       } catch (error) {
         this.#fault.failed(error)
+        this.#settle(({ reject }) => reject(error))
         // The store has lost what was read of it: whoever follows begins anew.
         if (isForeignPosition(error)) {
           this.#position = null
           this.#forget()
+          for (const observer of this.#lossObservers) observer()
         }
-        this.#settle(({ reject }) => reject(error))
         await pause(this.#runtime, AGAIN_MS, { keepAlive: false, signal })
       }
     }

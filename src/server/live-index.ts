@@ -1,7 +1,7 @@
 /**
  * What is live in a namespace, kept from its ledger: how many leases and waiting requests of each kind, and of each holder.
- * It is read once, at the start, and never again: a scrape or a quota costs no look at the store. Leases whose history is
- * not kept are not in it.
+ * It is read at the start, and again only if the store has lost its data: a scrape or a quota costs no look at the store.
+ * Leases whose history is not kept are not in it.
  */
 import type { LeaseEvent } from '../core/event.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
@@ -47,6 +47,13 @@ export class LiveIndex {
       after = page.next
     } while (after !== undefined)
     this.#told = null
+  }
+
+  /** It must be loaded anew. */
+  forget(): void {
+    const counts = [this.#byHolder, this.#byKind.active, this.#byKind.pending]
+    for (const one of [this.#entries, ...counts]) one.clear()
+    this.#told = new Set()
   }
 
   has(id: LeaseId): boolean {

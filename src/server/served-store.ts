@@ -1,5 +1,6 @@
 /** Everything that a server has of one namespace: the store, those who wait there, its ledger, and what is live in it. */
 import { LeaseError } from '../core/errors.ts'
+import { reportTo } from '../runtime/diagnostics.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
@@ -68,11 +69,12 @@ export class ServedStores {
   async close(): Promise<void> {
     this.#isClosed = true
     const { runtime } = this.#options
-    for (const { api, waits, feed } of await this.opened()) {
+    const closing = (await this.opened()).map(async ({ api, waits, feed }) => {
       await waits.close(CLOSE_WITHIN_MS)
       await endsWithin(runtime, CLOSE_WITHIN_MS, feed.close())
       await api.close()
-    }
+    })
+    await Promise.all(closing)
   }
 
   async #open(namespace: string): Promise<ServedStore> {
@@ -89,6 +91,11 @@ export class ServedStores {
       load.catch(() => (loading = null))
       return load
     }
+    feed.onLoss(() => {
+      live.forget()
+      loading = null
+      loaded().catch(reportTo('server/live-index'))
+    })
     const waits = new ServerWaits({ api, runtime, onGrant })
     const store = { namespace, api, waits, feed, live, loaded }
     onOpen(store)
