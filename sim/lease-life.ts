@@ -18,7 +18,7 @@ export interface Term {
   readonly deadline: Tick
   /** When it is over, in true time. */
   readonly dueUs: number
-  /** The same where a limit cuts it short that the store may count on for longer: no holder counts on more. */
+  /** The same where a limit cuts it short that the store may count on for longer. No holder whose request it was counts on more. */
   readonly endUs: number
   /**
    * Until when the store itself keeps it: a decision that could have been committed later counts from there, and a renewal
