@@ -5,7 +5,7 @@ import type { WorldName } from '../../test/core/overlapping-sequences.ts'
 import type { SearchOrder, SearchReport } from './search-states.ts'
 
 const MINUTES = 10
-/** The world with the most states. */
+/** The worlds with the most states. */
 const LONG_MINUTES = 15
 
 interface SearchedWorld {
@@ -50,7 +50,7 @@ export const search: Part = {
     step('three clients break what others hold', {
       world: 'breakable',
       clients: 3,
-      minutes: MINUTES,
+      minutes: LONG_MINUTES,
     }),
   ],
   atLeast: { 'distinct states': 10_000_000 },
