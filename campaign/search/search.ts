@@ -39,7 +39,7 @@ function step(name: string, { world, clients, minutes: wholeMinutes }: SearchedW
 export const search: Part = {
   name: 'search',
   about:
-    'All sequences of commands of two and of three clients on a directory and a file in it, on a resource with slots, and of three on one that some may break, at instants before and after tickets and leases are over, one command longer each time, ' +
+    'All sequences of commands of two and of three clients on a directory and a file in it, on a resource with slots, and on one that some may break, at instants before and after tickets and leases are over, one command longer each time, ' +
     'until the time is over. Two states with the same future count once: they are told apart by 64 bits of a SHA-256 of all that a decision can depend on, in the order of the clients that comes first, ' +
     'so that the chance that any of ten million states is taken for another and not looked at is about 1 in 370,000. After every command every promise is checked by books that use none of the rules of the core.',
   steps: [
@@ -47,6 +47,11 @@ export const search: Part = {
     step('three clients', { world: 'tree', clients: 3, minutes: MINUTES }),
     step('two clients share slots', { world: 'slots', clients: 2, minutes: MINUTES }),
     step('three clients share slots', { world: 'slots', clients: 3, minutes: LONG_MINUTES }),
+    step('two clients break what others hold', {
+      world: 'breakable',
+      clients: 2,
+      minutes: MINUTES,
+    }),
     step('three clients break what others hold', {
       world: 'breakable',
       clients: 3,
