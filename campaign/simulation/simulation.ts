@@ -4,7 +4,7 @@ import type { Part, Step, StepOutcome } from '../part.ts'
 import type { WorldsOrder, WorldsReport } from './play-worlds.ts'
 
 const STEPS = 6
-const WHOLE_MINUTES = 9
+const WHOLE_MINUTES = 8
 const REPLAY_EVERY = 80
 /** Seeds of different steps and different runs do not meet. */
 const SEEDS_PER_STEP = 1_000_000
