@@ -14,6 +14,7 @@
  *     epochs         hash: by resource
  *     h:HOLDER       set of live ids; s:SESSION the same
  *     marks:DAY      hash: what request ids have done without an event in the ledger; months:MONTH for long TTLs
+ *     spans          stream: by the last row of each part of the ledger its first row, and the names in it (redis-spans.ts)
  *     settings       hash
  *     refusals       hash: by resource, holder and reason what was refused; refused the same keys in a sorted set, by time
  *     pruned         a key of its own, besides that field of `live`: where pruning has got to, and by which clock

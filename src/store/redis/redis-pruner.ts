@@ -20,6 +20,7 @@ import type { RedisNamespace } from './redis-namespace.ts'
 import type { RedisReader, WalkedPage } from './redis-reader.ts'
 import { eventOf, msOf, placedRecord, type ShownRecord } from './redis-records.ts'
 import { NOTE_PRUNED_SCRIPT, PRUNE_SCRIPT, TIDY_SCRIPT } from './redis-scripts.ts'
+import { noteSpans } from './redis-spans.ts'
 
 /** How many pages of rows a call looks at. */
 const TRIM_STEPS = 40
@@ -77,6 +78,7 @@ export async function pruneNamespace(
     const tidyFrom = await pruner.tidy(last.tidyFrom)
     const noted = [notBeforeMs, from, clock.readingMs, clock.believedMs, tidyFrom].join(' ')
     await namespace.run(bucket, NOTE_PRUNED_SCRIPT, [noted, String(cut.endedBeforeMs)])
+    await noteSpans(namespace, reader, bucket)
     total.leases += leases
     total.events += pruner.events
     total.more ||= more || from !== '-'

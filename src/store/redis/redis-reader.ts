@@ -21,6 +21,7 @@ import {
   type ShownRecord,
 } from './redis-records.ts'
 import { LOOK_SCRIPT, WALK_SCRIPT } from './redis-scripts.ts'
+import { stretchesWith } from './redis-spans.ts'
 
 /** Rows of the stream, each of which has some events. */
 const PAGE = 500
@@ -183,10 +184,14 @@ export class RedisReader {
   }
 
   async *pages(walk: Walk): AsyncGenerator<readonly ShownRecord[]> {
-    for (let from: string | null = walk.from; from !== null;) {
-      const page: WalkedPage = await this.walk({ ...walk, from })
-      yield page.shown
-      from = page.next
+    const { part } = walk
+    const stretches = part === undefined ? [walk] : stretchesWith(this.#namespace, walk, part)
+    for await (const { from: first, to } of stretches) {
+      for (let from: string | null = first; from !== null;) {
+        const page: WalkedPage = await this.walk({ ...walk, from, to })
+        yield page.shown
+        from = page.next
+      }
     }
   }
 
@@ -248,13 +253,14 @@ export class RedisReader {
   }
 
   async #tell(bucket: number, query: HistoryQuery, start: string): Promise<readonly Told[]> {
-    const { newestFirst = false, limit, leaseId = '' } = query
+    const { newestFirst = false, limit, leaseId } = query
     const [from, to] = newestFirst
       ? [start === '' ? '+' : `(${start}-0`, '-']
       : [rowBefore(Number(start)), '+']
-    const walk = { bucket, newestFirst, from, to, wanted: 'events', leaseId } as const
+    const walk = { bucket, newestFirst, from, to, wanted: 'events' } as const
+    const which = leaseId === undefined ? partOf(query) : { leaseId }
     const told: Told[] = []
-    for await (const shown of this.pages({ ...walk, ...partOf(query) })) {
+    for await (const shown of this.pages({ ...walk, ...which })) {
       for (const [, us, text] of shown) {
         const { event } = eventOf(text, us)
         if (isPast(us, start, newestFirst) && matchesEvent(event, query)) {
