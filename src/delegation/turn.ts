@@ -20,6 +20,7 @@ const WAIT_MS_MAX = 5_000
 const PAUSE_MS = 10
 const PAUSES = 40
 
+/** By the path that their symbolic links lead to. */
 const here = new Set<string>()
 
 export interface Turn {
@@ -36,14 +37,15 @@ export function takeTurn(turn: Turn): () => void {
   const host = encodeURIComponent(hostName())
   const own = `${prefix}-${host}-${ownProcessId()}`
   const file = path.join(directory, own)
-  if (here.has(file)) throw taken(turn, file)
+  const place = path.join(realPath(directory), own)
+  if (here.has(place)) throw taken(turn, file)
   try {
     fs.writeFileSync(file, '')
   } catch (cause) {
     throw unusable(file, cause)
   }
   const end = (): void => {
-    here.delete(file)
+    here.delete(place)
     try {
       fs.rmSync(file, { force: true })
     } catch (error) {
@@ -51,13 +53,21 @@ export function takeTurn(turn: Turn): () => void {
       report('ledger/turn', error)
     }
   }
-  here.add(file)
+  here.add(place)
   try {
     refuseOthers(turn, { own, ofHost: `${prefix}-${host}-` })
     return end
   } catch (error) {
     end()
     throw isLeaseError(error) ? error : unusable(directory, error)
+  }
+}
+
+function realPath(directory: string): string {
+  try {
+    return fs.realpathSync(directory)
+  } catch (cause) {
+    throw unusable(directory, cause)
   }
 }
 

@@ -88,6 +88,16 @@ describe('a rotation', () => {
     expect(JSON.parse(stdout)).toMatchObject({ ok: true, sealed: 3, checkpoints: 3, keys })
   })
 
+  it('vouches once for a ledger that is named by another path than it was sealed by', async () => {
+    const shop = await sealedOnce()
+    fs.symlinkSync(`${shop.storeFile}.ledger`, path.join(shop.directory, 'link'))
+    await shop.json(['keys', 'rotate', ...KEYS, '--ledger', 'link'])
+    const { rotations } = parseKeyRing(
+      fs.readFileSync(path.join(shop.directory, 'keys.json'), 'utf8'),
+    )
+    expect(rotations[0]?.lastCheckpoints).toHaveLength(1)
+  })
+
   it('says which ledgers it does not vouch for, and is made all the same', async () => {
     const shop = await sealedOnce()
     cut(shop, 'events', 0)

@@ -31,6 +31,21 @@ it('is one at a time, within a process as between two, and free again afterwards
   expect(fs.readdirSync(place)).toEqual([])
 })
 
+it('is one at a time in a directory, by whatever path that is reached', () => {
+  const place = directory()
+  const link = path.join(directory(), 'link')
+  fs.symlinkSync(place, link)
+  const end = takeTurn(sealing(place))
+  for (const way of [link, path.relative(process.cwd(), place)]) {
+    expect(() => takeTurn(sealing(way))).toThrow(
+      expect.objectContaining({ code: 'STORE_CONFLICT' }),
+    )
+  }
+  end()
+  takeTurn(sealing(link))()
+  expect(fs.readdirSync(place)).toEqual([])
+})
+
 it('is not held by whoever has died on this host; of another host nobody can tell', () => {
   const place = directory()
   const { pid } = spawnSync(process.execPath, ['-e', '0'])

@@ -18,6 +18,7 @@ import {
   withFirstKey,
 } from '../../registrar/key-ring.ts'
 import { keySuccession } from '../../registrar/verification-key.ts'
+import { fs } from '../../runtime/file-system.ts'
 import { durationOption, type Option, textOption } from '../arguments.ts'
 import { type CliCall, type CliCommand, defineCommand } from '../command.ts'
 import { keyFileOf, withKeyFile } from '../key-file.ts'
@@ -105,7 +106,7 @@ async function change(
       return write(withFirstKey(ring, generateSigningKey(), nowMs))
     case 'rotate': {
       const overlapMs = options.overlap ?? OVERLAP_MS_DEFAULT
-      const named = options.ledger === undefined ? [] : [path.resolve(cwd, options.ledger)]
+      const named = options.ledger === undefined ? [] : [placeOf(path.resolve(cwd, options.ledger))]
       const ledgers = [...new Set([...(ring.ledgers ?? []), ...named])]
       return withLastCheckpoints(ring, ledgers, ({ hashes: lastCheckpoints, unproven }) => {
         const next = generateSigningKey()
@@ -211,6 +212,11 @@ async function withLastCheckpoints<Result>(
   } finally {
     for (const end of ends) end()
   }
+}
+
+/** As `seal` notes it, whatever symbolic links lead there. */
+function placeOf(directory: string): string {
+  return isFileAbsent(directory) ? directory : fs.realpathSync(directory)
 }
 
 type LastOf = { readonly hash: string | null } | { readonly problem: string }
