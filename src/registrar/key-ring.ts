@@ -144,14 +144,14 @@ export function importKeys(ring: KeyRing, other: KeyRing): KeyRing {
 type End = Pick<KeptKey, 'state' | 'retiresAtMs'>
 
 function earlierEnd(a: End, b: End): End {
-  if (a.state === 'active' || b.state === 'active') {
-    const { state, retiresAtMs } = a.state === 'active' ? b : a
-    return { state, retiresAtMs }
-  }
-  const [first, second] = [a.retiresAtMs, b.retiresAtMs]
-  const retiresAtMs = first === null || second === null ? null : Math.min(first, second)
-  const isOver = a.state === 'retired' || b.state === 'retired'
-  return { state: isOver ? 'retired' : 'retiring', retiresAtMs }
+  const state = KEY_STATES.findLast((each) => each === a.state || each === b.state) ?? a.state
+  const end = Math.min(endOf(a), endOf(b))
+  return { state, retiresAtMs: Number.isFinite(end) ? end : null }
+}
+
+/** An active key may have an end as well; one that is retired and has none vouches for nothing. */
+function endOf({ state, retiresAtMs }: End): number {
+  return retiresAtMs ?? (state === 'active' ? Infinity : -Infinity)
 }
 
 function successionOf(

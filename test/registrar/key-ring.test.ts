@@ -179,6 +179,28 @@ describe('a ring of keys', () => {
     expect(gone.keys[0]).toMatchObject({ state: 'retired', retiresAtMs: NOW + 50 })
   })
 
+  it('takes in no longer life for an active key that has an end', () => {
+    const ending = (facts: Partial<KeptKey>): KeyRing => {
+      return { keys: FIRST.keys.map((key) => ({ ...key, signing: null, ...facts })), rotations: [] }
+    }
+    const known = importKeys(EMPTY_KEY_RING, ending({ retiresAtMs: NOW + 100 }))
+    const told = [
+      [{}, { state: 'active', retiresAtMs: NOW + 100 }],
+      [{ retiresAtMs: NOW + 50 }, { state: 'active', retiresAtMs: NOW + 50 }],
+      [
+        { state: 'retiring', retiresAtMs: NOW + 200 },
+        { state: 'retiring', retiresAtMs: NOW + 100 },
+      ],
+      [
+        { state: 'retired', retiresAtMs: null },
+        { state: 'retired', retiresAtMs: null },
+      ],
+    ] as const
+    for (const [facts, expected] of told) {
+      expect(importKeys(known, ending(facts)).keys[0]).toMatchObject(expected)
+    }
+  })
+
   it('does not take in that the key which signs here has been followed elsewhere', () => {
     expect(() => importKeys(FIRST, ROTATED)).toThrow(/follows the one that signs here/)
   })
