@@ -121,14 +121,19 @@ export function leaseConflictPayload(facts: LeaseConflictFacts): LeaseConflictPa
 }
 
 /** A call with the facts one after the other would make a payload of the letters of the first. */
-function requireFacts<Facts extends object>(kind: OwnPayload['kind'], facts: Facts): Facts {
+export function requireFacts<Facts extends object>(kind: OwnPayload['kind'], facts: Facts): Facts {
   const names = FACTS[kind]
   if (typeof facts !== 'object' || facts === null || Array.isArray(facts)) {
     throw invalid('facts', `must be an object of ${names.join(', ')}`, facts)
   }
-  const unknown = Object.keys(facts).find((name) => name !== 'kind' && !names.includes(name))
+  const unknown = unknownFact(kind, facts)
   if (unknown !== undefined) throw invalid('facts', `must be of ${names.join(', ')}`, unknown)
   return facts
+}
+
+/** The first that no signature is over. */
+export function unknownFact(kind: OwnPayload['kind'], facts: object): string | undefined {
+  return Object.keys(facts).find((name) => name !== 'kind' && !FACTS[kind].includes(name))
 }
 
 /** Gives a payload its JSON form, which JSON alone could not write. */

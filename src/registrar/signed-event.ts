@@ -2,11 +2,17 @@
  * A registrar's signature of its events. The reducer asks that one is there; who appends to a ledger verifies it with
  * `verifyEvent` first. It is over everything that the event says but itself.
  */
-import { invalid, LeaseError } from '../core/errors.ts'
+import { invalid, LeaseError, show } from '../core/errors.ts'
 import { ByteWriter } from './canonical-bytes.ts'
 import { SIGNATURE_BYTES, SigningKey, verifySignature } from './ed25519.ts'
 import { unsignedBytes } from './payload-bytes.ts'
-import { withSignature, type EventRecord, type OwnPayload } from './payloads.ts'
+import {
+  requireFacts,
+  unknownFact,
+  withSignature,
+  type EventRecord,
+  type OwnPayload,
+} from './payloads.ts'
 import { disagreement, readPayload, requireOrigin, requireRecord } from './read-payload.ts'
 import { finderOf, requireVerifier, type VerificationKeys } from './verification-key.ts'
 import { requireNow } from './wall-time.ts'
@@ -32,12 +38,11 @@ export function eventBytes(event: EventRecord, keyId: string): Uint8Array {
 /** The event with the registrar's signature in its payload, whatever signature it had before. */
 export function signEvent(event: EventRecord, key: SigningKey): EventRecord {
   if (!(key instanceof SigningKey)) throw invalid('key', 'must be a SigningKey', key)
+  const payload = ownPayload(event)
+  requireFacts(payload.kind, payload)
   const signature = key.sign(eventBytes(event, key.keyId))
   const registrarSignature = Buffer.concat([Buffer.from(key.keyId, 'hex'), signature])
-  return {
-    ...event,
-    payload: withSignature(ownPayload(event), Uint8Array.from(registrarSignature)),
-  }
+  return { ...event, payload: withSignature(payload, Uint8Array.from(registrarSignature)) }
 }
 
 export interface VerifyEventOptions {
@@ -55,7 +60,8 @@ export function verifyEvent(
   options: VerifyEventOptions,
 ): { readonly keyId: string } {
   const now = requireNow(options)
-  const { registrarSignature } = ownPayload(event)
+  const payload = ownPayload(event)
+  const { registrarSignature } = payload
   if (registrarSignature === undefined || registrarSignature.length === 0) {
     throw new LeaseError('MISSING_SIGNATURE', `${event.eventType} must carry a signature, got none`)
   }
@@ -65,6 +71,8 @@ export function verifyEvent(
       `must be ${KEY_ID_BYTES + SIGNATURE_BYTES} bytes, got ${registrarSignature.length}`,
     )
   }
+  const unknown = unknownFact(payload.kind, payload)
+  if (unknown !== undefined) throw badSignature(event, `is not over ${show(unknown)}`)
   const keyId = Buffer.from(registrarSignature.subarray(0, KEY_ID_BYTES)).toString('hex')
   const { publicKey } = requireVerifier(finderOf(keys), keyId, now)
   const signature = registrarSignature.subarray(KEY_ID_BYTES)

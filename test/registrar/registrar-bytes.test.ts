@@ -236,6 +236,20 @@ describe("a registrar's signature", () => {
     expect(digestAfter(LIFE.map((event) => signEvent(event, KEY)))).toMatch(/^[0-9a-f]{64}$/)
   })
 
+  it('vouches for no fact that it is not over', () => {
+    for (const event of LIFE) {
+      const payload = payloadOf(signEvent(event, KEY))
+      for (const name of ['approvedBy', '__proto__', 'toJSON']) {
+        const text = JSON.stringify(payload).replace(/}$/, `,"${name}":"mallory"}`)
+        const altered = { ...event, payload: JSON.parse(text) as unknown }
+        expect(codeOf(() => verifyEvent(altered, [TRUSTED], { now: NOW }))).toBe(
+          'INVALID_SIGNATURE',
+        )
+        expect(() => signEvent(altered, KEY)).toThrow(`got "${name}"`)
+      }
+    }
+  })
+
   it('is refused where it is missing, of another length, or of a key that is not trusted then', () => {
     const [event] = LIFE as [EventRecord]
     const signed = signEvent(event, KEY)
