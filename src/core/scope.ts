@@ -64,8 +64,10 @@ function parseSet(
   if (!Array.isArray(value) || value.length > SCOPE_ITEMS_MAX) {
     throw invalid(field, `must be a list of at most ${SCOPE_ITEMS_MAX}`, value)
   }
+  const limit = { field, bytesMax: SCOPE_ITEM_BYTES_MAX }
+  // What is kept is read again under the same limit, and may be longer than what was given (NFC).
   const items = value.map((item: unknown) => {
-    return canonical(requireShortText({ field, bytesMax: SCOPE_ITEM_BYTES_MAX }, item))
+    return requireShortText(limit, canonical(requireShortText(limit, item)))
   })
   return [...new Set(items)].toSorted()
 }

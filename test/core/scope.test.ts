@@ -148,6 +148,16 @@ describe('a scope', () => {
     )
   })
 
+  it('is refused where its one spelling is longer than it may be, and could not be read again', () => {
+    // Three bytes each, which are six in NFC.
+    const scope = { namespaces: ['\u0958'.repeat(43)] }
+    expect(() => parseScope(scope)).toThrow(
+      'scope.namespaces must be 1..256 bytes, got "258 bytes"',
+    )
+    const longest = parseScope({ namespaces: ['\u0958'.repeat(42)] })
+    expect(parseScope(longest)).toEqual(longest)
+  })
+
   it('is read with as many names as it may have', () => {
     const tools = Array.from({ length: 64 }, (_, index) => `t${index + 10}`)
     expect(parseScope({ tools }).tools).toEqual(tools)
