@@ -15,6 +15,8 @@ export const SESSION_BYTES_MAX = 128
 /** Ids in a registrar's events, the names of its clocks, and its signatures. */
 export const REGISTRAR_ID_BYTES_MAX = 128
 export const SIGNATURE_BYTES_MAX = 512
+/** What a registrar's event says, as JSON: half of the longest line that is read of a ledger. */
+export const REGISTRAR_PAYLOAD_BYTES_MAX = 8_388_608
 export const NAME_BYTES_MAX = 1024
 export const NOTE_BYTES_MAX = 1024
 export const TICKETS_PER_REALM_MAX = 10_000

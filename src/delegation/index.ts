@@ -1,6 +1,7 @@
 /** `tenure/delegation`: scopes, budgets, and signed grants that are checked with public keys. */
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
-import { refuseUnknown } from '../core/input.ts'
+import { refuseUnknown, utf8Length } from '../core/input.ts'
+import { REGISTRAR_PAYLOAD_BYTES_MAX } from '../core/limits.ts'
 import { ringOfSuccession, signingKeyOf, type KeyRing } from '../registrar/key-ring.ts'
 import { LeaseReducer } from '../registrar/lease-reducer.ts'
 import type { LeaseReducerState } from '../registrar/lease-reducer-state.ts'
@@ -114,6 +115,7 @@ export class RegistrarLedger {
   append(event: EventRecord): EventRecord {
     const writers = this.#requireOpen()
     const signed = signEvent(event, signingKeyOf(readKeyFile(this.#keyFile)))
+    requireShortPayload(signed)
     this.#reducer.apply(signed)
     try {
       writers.events.append(this.#verification.chain.appendRecord(signed))
@@ -182,6 +184,15 @@ export class RegistrarLedger {
       throw isLeaseError(error) ? notSealed(chain.count, error.message, error) : error
     }
   }
+}
+
+/** A line that is too long would be written, and the ledger never be read again. */
+function requireShortPayload({ payload }: EventRecord): void {
+  const bytes = utf8Length(JSON.stringify(payload))
+  if (bytes <= REGISTRAR_PAYLOAD_BYTES_MAX) return
+  const message = `payload must be at most ${REGISTRAR_PAYLOAD_BYTES_MAX} bytes, got ${bytes} bytes`
+  const details = { field: 'payload', limit: REGISTRAR_PAYLOAD_BYTES_MAX }
+  throw new LeaseError('LIMIT_EXCEEDED', message, { details })
 }
 
 /** The keys of the registrar that signs with this file; those of others, imported to check grants, seal nothing here. */

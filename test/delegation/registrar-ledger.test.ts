@@ -4,6 +4,7 @@ import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { LeaseError, RegistrarLedger } from '../../src/delegation/index.ts'
 import {
+  leaseConflictPayload,
   leaseIssuedPayload,
   leaseReleasedPayload,
   leaseRenewedPayload,
@@ -38,6 +39,16 @@ function renewed(leaseId: string): EventRecord {
 function released(leaseId: string): EventRecord {
   const payload = leaseReleasedPayload({ leaseId, releaseReason: 'COMPLETED' })
   return { eventType: 'lease.released', actorId: 'agent-001', atMs: NOW + 2, payload }
+}
+
+function conflict(resolution: string): EventRecord {
+  const facts = { workId: 'work-001', conflictingLeaseIds: ['lease-001'], resolution }
+  return {
+    eventType: 'lease.conflict',
+    actorId: 'registrar',
+    atMs: NOW,
+    payload: leaseConflictPayload(facts),
+  }
 }
 
 interface Registry extends Workshop {
@@ -139,6 +150,17 @@ describe("a registrar's own ledger", () => {
     expect(ledger.seal(NOW + 3)).toMatchObject({ sequence: 1, events: 2 })
     ledger.close()
     expect((await shop.verify()).code).toBe(0)
+  })
+
+  it('writes no line that is too long to be read again', async () => {
+    const shop = await registry()
+    const ledger = shop.open()
+    expect(() => ledger.append(conflict('x'.repeat(8_388_608)))).toThrow(
+      'payload must be at most 8388608 bytes, got 8388',
+    )
+    ledger.append(conflict('x'.repeat(8_388_000)))
+    ledger.close()
+    shop.open().close()
   })
 
   it('tells of a rotation when it is sealed, and not when the time of the seal was none', async () => {
