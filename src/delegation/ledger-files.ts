@@ -3,6 +3,7 @@
  * Lines are only ever appended, and a checkpoint is written when its events are on the disk. Events are read and
  * written a piece at a time: there may be more of them than memory.
  */
+import { isUtf8 } from 'node:buffer'
 import path from 'node:path'
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import {
@@ -95,7 +96,7 @@ export function* linesIn(file: string): Generator<string> {
       const bytes = Buffer.concat([begun, chunk.subarray(0, size)])
       let from = 0
       for (let end = bytes.indexOf(LINE_END); end >= 0; end = bytes.indexOf(LINE_END, from)) {
-        yield bytes.toString('utf8', from, end)
+        yield textOf(bytes.subarray(from, end))
         from = end + 1
       }
       begun = bytes.subarray(from)
@@ -106,6 +107,11 @@ export function* linesIn(file: string): Generator<string> {
   } finally {
     fs.closeSync(descriptor)
   }
+}
+
+/** Bytes that are no UTF-8 would all be read as one character, which a line may have: they are taken for others instead. */
+function textOf(line: Buffer): string {
+  return line.toString(isUtf8(line) ? 'utf8' : 'latin1')
 }
 
 /** Only what is not there is absent; what cannot be looked at is an error. */

@@ -152,6 +152,19 @@ describe("a registrar's own ledger", () => {
     expect((await shop.verify()).code).toBe(0)
   })
 
+  it('is found out when bytes of it were changed that read the same', async () => {
+    const shop = await registry()
+    const ledger = shop.open()
+    ledger.append(conflict('a \ufffd of its own'))
+    ledger.seal(NOW)
+    ledger.close()
+    const file = path.join(shop.ledger, 'events.ndjson')
+    const text = fs.readFileSync(file, 'latin1')
+    fs.writeFileSync(file, text.replace('\xef\xbf\xbd', '\xff'), 'latin1')
+    expect((await shop.verify()).code).toBe(1)
+    expect(() => shop.open()).toThrow(/got line 1: does not fit its hash/)
+  })
+
   it('writes no line that is too long to be read again', async () => {
     const shop = await registry()
     const ledger = shop.open()
