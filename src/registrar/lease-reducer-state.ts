@@ -121,8 +121,9 @@ export class LeaseReducerState {
   }
 
   #prune(isOld: (lease: RegisteredLease) => boolean): number {
+    // Of one that still keeps others out, a store has more to tell.
     const old = [...this.#table.leases.values()].filter((lease) => {
-      return isTerminal(lease.state) && isOld(lease)
+      return isTerminal(lease.state) && lease.entry.lockedUntil === null && isOld(lease)
     })
     for (const lease of old) this.#table.prune(lease)
     return old.length

@@ -62,6 +62,17 @@ describe('the ledger of a store', () => {
     expect(refusal(reduced(events.slice(0, at)), ledgerRecord(late))).toBe('INVALID_EXPIRATION')
   })
 
+  it('is folded on whenever what has ended is pruned', async () => {
+    const events = await storeEvents(1)
+    expect(events.some(({ type }) => type === 'lease.unlocked')).toBe(true)
+    const reducer = new LeaseReducer()
+    for (const event of events) {
+      reducer.apply(ledgerRecord(event))
+      reducer.state.pruneTerminalLeases()
+    }
+    expect(reducer.state.activeCount()).toBe(reduced(events).state.activeCount())
+  })
+
   it('has one digest, however independent realms are interleaved', async () => {
     const events = await storeEvents(6)
     const realms = byRealm(events)
