@@ -36,6 +36,8 @@ export class HeldUntil {
   }
 
   #hear(event: LeaseEvent): void {
+    // No act of the holder: what a child gives back may be noticed long after both have ended.
+    if (event.type === 'lease.accounted' && event.change.kind === 'refunded') return
     const isEnd = event.type === 'lease.expired' || event.type === 'lease.revoked'
     const provenMs = isEnd ? event.terminatedAtMs : event.atMs
     this.#provenMs.set(event.leaseId, Math.max(provenMs, this.#provenMs.get(event.leaseId) ?? 0))

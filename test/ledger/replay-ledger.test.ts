@@ -7,6 +7,7 @@ import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { randomFrom } from '../../src/testing/conformance/script.ts'
 import { allEntries } from '../../src/testing/all-entries.ts'
 import { FakeRuntime, ManualTicks } from '../../src/testing/fake-runtime.ts'
+import { Family, ROOT_TTL_MS } from '../delegation/family.ts'
 import { wholeHistory } from './ledger-world.ts'
 
 const RESOURCES = ['work:a', 'work:b', 'file:/c'].map(parseResource)
@@ -66,6 +67,20 @@ describe('the state at a past instant', () => {
       const told = snapshot.leases.toSorted((a, b) => (a.id < b.id ? -1 : 1))
       expect(leases).toEqual(told)
     }
+  })
+
+  it('is over after the end of a lease, however late its child was found to have ended', async () => {
+    const one = new Family()
+    const root = await one.root()
+    const wide = await one.derive(root, { budget: { tokens: 9 } })
+    await one.derive(wide, { budget: { tokens: 4 } })
+    one.ticks.pass(2 * ROOT_TTL_MS)
+    const { now } = await one.store.find({ limit: 1 })
+    one.ticks.pass(ROOT_TTL_MS)
+    await one.release(await one.root())
+    const events = (await wholeHistory(one.store)).map(({ event }) => event)
+    const states = replayLedger(events, { atMs: now.wallMs }).map(({ state }) => state)
+    expect(states).toEqual(['expired', 'expired', 'expired'])
   })
 
   it('before everything is nothing', async () => {
