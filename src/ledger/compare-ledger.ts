@@ -67,7 +67,7 @@ interface Place {
 interface SealedLease {
   readonly resource: Resource
   state: EntryState
-  /** By its last event; of one that has ended, when it did. */
+  /** When its last event was recorded: retention counts from there. */
   changedAtMs: number
   /** The first that is missing, of whatever type. */
   missing: Place | null
@@ -110,7 +110,7 @@ export class LedgerComparison {
     const place = { number: this.#count, position }
     const lease = this.#leaseOf(event)
     lease.state = event.after
-    lease.changedAtMs = 'terminatedAtMs' in event ? event.terminatedAtMs : event.atMs
+    lease.changedAtMs = event.atMs
     const kept = this.#kept.get(position)
     if (kept === undefined) return this.#noteMissing(lease, event, place)
     lease.last.delete(event.type)

@@ -237,6 +237,19 @@ describe('a store', () => {
     expect(compareLedgers(begun, [], retention(atMs + 9_999)).first?.problem).toBe('removed')
   })
 
+  it('keeps what ended unnoticed as long after its end was recorded', () => {
+    const one = history.find(({ event }) => event.type === 'lease.issued')
+    if (one === undefined) throw new Error('no lease was issued')
+    const facts = { before: 'active', after: 'expired', atMs: 5_000, terminatedAtMs: 100 } as const
+    const event = { ...one.event, type: 'lease.expired', lockedUntil: null, ...facts }
+    const past = [one, { position: '99', event: event as LedgerEntry['event'] }]
+    const at = (nowMs: number) => ({ keepMs: 1_000, nowMs, keepsHistory: () => true })
+    expect(compareLedgers(past, [], at(6_000)).first).toEqual({
+      ...{ position: one.position, problem: 'removed', keptUntilMs: 6_000 },
+    })
+    expect(compareLedgers(past, [], at(6_001))).toEqual({ first: null, prunedLeases: 1 })
+  })
+
   it('keeps renewals and advances as long as its retention says, superseded or not', () => {
     const one = history.find(({ event }) => event.type === 'lease.issued')
     if (one === undefined) throw new Error('no lease was issued')
