@@ -78,14 +78,15 @@ function parseSet(
  */
 export function namespaceOf(text: string, field = 'scope.namespaces'): string {
   const path = requireText(field, text).normalize('NFC')
+  // A reader may fold letters that only look like others (NFKC) before it decodes, or afterwards.
   const decoded = decodedOnce(path)
-  if (path === '' || path.includes('\\') || decoded === null) {
+  const foldedFirst = decodedOnce(path.normalize('NFKC'))
+  if (path === '' || path.includes('\\') || decoded === null || foldedFirst === null) {
     throw invalid(field, 'must be a path without "\\" or encoded dots, slashes and controls', text)
   }
   const isAbsolute = path.startsWith('/')
   const trimmed = path.slice(isAbsolute ? 1 : 0).replace(/\/$/, '')
   const parts = path === '/' ? [] : trimmed.split('/')
-  // Letters that only look like dots and slashes are these to a reader that folds them (NFKC).
   const folded = decoded.normalize('NFKC').split(/[/\\]/)
   if (parts.includes('') || folded.includes('.') || folded.includes('..')) {
     throw invalid(field, 'must be a path without empty, "." or ".." components', text)
