@@ -17,19 +17,26 @@ export function keyFileOf(given: string | undefined, cwd: string): string {
   return path.resolve(cwd, named)
 }
 
-/** Holds the turn of the file: of two processes that change it at once, one would lose its new key. */
-export async function withKeyFile<Result>(
+export function withKeyFile<Result>(
   keyFile: string,
   use: (ring: KeyRing) => Promise<Result>,
 ): Promise<Result> {
+  return withTurnOf(keyFile, (file) => use(readKeyFile(file)))
+}
+
+/** Holds the turn of a file: of two processes that change it at once, one would write back what the other has changed. */
+export async function withTurnOf<Result>(
+  name: string,
+  use: (file: string) => Result | Promise<Result>,
+): Promise<Result> {
   // Turns are taken on the file itself, whatever symbolic links lead to it.
-  const file = linkedFile(keyFile)
+  const file = linkedFile(name)
   makeDirectoryFor(file)
   const { dir: directory, base } = path.parse(file)
   const act = `change ${base}`
   const endTurn = await waitForTurn({ directory, name: `.${base}.turn`, act })
   try {
-    return await use(readKeyFile(file))
+    return await use(file)
   } finally {
     endTurn()
   }

@@ -49,6 +49,21 @@ describe('tenure tokens', () => {
     expect(unknown.stderr).toContain('name must be that of a token, got "cd"')
   })
 
+  it('loses nothing of what several commands change at once', async () => {
+    const { tenure, directory } = workshop()
+    const file = ['--tokens', path.join(directory, 'tokens.json')]
+    await tenure(['tokens', 'create', '--name', 'old', ...file])
+    const names = ['a', 'b', 'c', 'd']
+    const ended = await Promise.all([
+      tenure(['tokens', 'revoke', 'old', ...file]),
+      ...names.map((name) => tenure(['tokens', 'create', '--name', name, ...file])),
+    ])
+    expect(ended.map(({ code }) => code)).toEqual([0, 0, 0, 0, 0])
+    const { stdout } = await tenure(['tokens', 'ls', '--json', ...file])
+    const { tokens } = JSON.parse(stdout) as { readonly tokens: readonly { name: string }[] }
+    expect(tokens.map(({ name }) => name).toSorted()).toEqual(names)
+  })
+
   it('is not used while others can read its file', async () => {
     const { hosted, directory } = workshop()
     const file = path.join(directory, 'tokens.json')

@@ -7,6 +7,7 @@ import { parseRole } from '../../server/wire/token-records.ts'
 import { durationOption, flag, integerOption, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { formatSpan } from '../duration.ts'
+import { withTurnOf } from '../key-file.ts'
 import { formatTable, plural, visible } from '../output.ts'
 import { given } from '../store-access.ts'
 import { tokenFileOf, TOKENS_OPTION } from '../token-file.ts'
@@ -97,9 +98,9 @@ async function run(call: CliCall<TokensTable>): Promise<number> {
   }
   refuseForeignOptions(call, action)
   const file = tokenFileOf(options.tokens, cwd)
-  if (action === 'create') create(call, file)
+  if (action === 'create') await create(call, file)
   else if (action === 'ls') list(call, file)
-  else revoke(call, file, name ?? '')
+  else await revoke(call, file, name ?? '')
   return 0
 }
 
@@ -116,7 +117,10 @@ function refuseForeignOptions({ options }: CliCall<TokensTable>, action: Action)
   }
 }
 
-function create({ options, identity, printer }: CliCall<TokensTable>, file: string): void {
+async function create(
+  { options, identity, printer }: CliCall<TokensTable>,
+  file: string,
+): Promise<void> {
   const { name } = options
   if (name === undefined) throw invalid('name', 'must be given', name)
   const namespace = options['any-namespace'] === true ? '*' : (identity.namespace ?? 'default')
@@ -129,7 +133,9 @@ function create({ options, identity, printer }: CliCall<TokensTable>, file: stri
     maxRequests: options['max-requests'],
   })
   const wanted = { ...request, name, role: options.role ?? 'holder', namespace }
-  const { token, secret } = createToken(file, wanted, Date.now())
+  const { token, secret } = await withTurnOf(file, () => {
+    return createToken(file, wanted, Date.now())
+  })
   const effect = `the token ${token.name} is in ${file}`
   printer.effect(effect, { ...shown(token), token: secret, file }, () => secret)
   printer.remark(`${effect}; it is shown this once`)
@@ -171,8 +177,12 @@ function limitWords({ maxLeases, maxPriority, maxTtlMs, maxRequests }: Token): s
   return words.length === 0 ? '-' : words.join(', ')
 }
 
-function revoke({ printer }: CliCall<TokensTable>, file: string, name: string): void {
-  const token = revokeToken(file, name)
+async function revoke(
+  { printer }: CliCall<TokensTable>,
+  file: string,
+  name: string,
+): Promise<void> {
+  const token = await withTurnOf(file, () => revokeToken(file, name))
   const effect = `the token ${token.name} is no longer valid`
   printer.effect(effect, shown(token), () => visible(effect))
 }
