@@ -94,6 +94,8 @@ describe('a command that runs under a lease', () => {
       'tenure: cannot run no-such-command: command not found\n',
     ],
     ['cannot be run', '/etc/passwd', 126, 'tenure: cannot run /etc/passwd: EACCES\n'],
+    ['is below a file', '/etc/passwd/x', 126, 'tenure: cannot run /etc/passwd/x: ENOTDIR\n'],
+    ['has no name', '', 127, 'tenure: cannot run : command not found\n'],
   ])('that %s leaves no lease behind', async (_case, command, code, stderr) => {
     const shop = workshop()
     expect(await shop.tenure(['run', 'work:1', '--', command])).toEqual({

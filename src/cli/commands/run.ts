@@ -103,7 +103,8 @@ async function holdAndRun(call: CliCall<RunTable>, interruption: Interruption): 
     }
     for (const lease of held.leases) lease.on('revoking', (request) => tell(lease, request))
     const env = { ...environmentOf(call, held), TENURE_SESSION: tenure.session }
-    const child = new ChildCommand(call.rest, { ...process.env, ...env })
+    const child = startedCommand(call.rest, { ...process.env, ...env })
+    if (!(child instanceof ChildCommand)) return finish(held, child)
     interruption.onSignal((name) => child.forward(name))
     return finish(held, await untilEnd(child, held, call.options.grace ?? GRACE_MS_DEFAULT))
   })
@@ -128,6 +129,18 @@ function environmentOf({ identity }: CliCall<RunTable>, held: HeldLeases): NodeJ
     TENURE_LEASE_ID: first.id,
     TENURE_FENCE: String(first.fence),
     TENURE_LEASES: JSON.stringify(facts),
+  }
+}
+
+/** Of a path through a file, of arguments that are too long and the like Node tells at once, and not by an event. */
+function startedCommand(
+  command: readonly string[],
+  env: NodeJS.ProcessEnv,
+): ChildCommand | ChildEnd {
+  try {
+    return new ChildCommand(command, env)
+  } catch (error) {
+    return notStarted(command[0] ?? '', error as NodeJS.ErrnoException)
   }
 }
 
@@ -245,7 +258,7 @@ export class ChildCommand {
 }
 
 function notStarted(file: string, error: NodeJS.ErrnoException): ChildEnd {
-  const missing = error.code === 'ENOENT'
+  const missing = error.code === 'ENOENT' || file === ''
   return {
     kind: 'not_started',
     exitCode: missing ? NOT_FOUND_EXIT_CODE : NOT_EXECUTABLE_EXIT_CODE,
