@@ -67,6 +67,15 @@ describe('a push', () => {
     expect((await push('HEAD:refs/heads/other')).stderr).toContain('a.ts is held by bob')
   })
 
+  it('of what is named with spaces is judged like any other', async () => {
+    const { commit, push } = await pushing()
+    commit('b.ts', 'changed')
+    expect(await push('HEAD@{0 seconds ago}:refs/heads/other')).toEqual(PASSES)
+    commit('a.ts', 'changed')
+    const refused = await push('HEAD@{0 seconds ago}:refs/heads/other')
+    expect(refused.stderr).toContain('a.ts is held by bob')
+  })
+
   it('that deletes a branch passes', async () => {
     const { push, git } = await pushing()
     git('branch', 'old')

@@ -194,7 +194,8 @@ interface RefUpdate {
   readonly remote: string | null
 }
 
-const UPDATE_PATTERN = /^\S+ ([0-9a-f]{40,64}) \S+ ([0-9a-f]{40,64})$/
+/** What is pushed stands there as the user wrote it, with its spaces (`HEAD@{2 days ago}`). */
+const UPDATE_PATTERN = /^.+ ([0-9a-f]{40,64}) \S+ ([0-9a-f]{40,64})$/
 
 function readUpdates(text: string): readonly RefUpdate[] {
   const lines = text.split('\n').filter((line) => line !== '')
