@@ -1,4 +1,6 @@
 /** `tenure mcp`: a process that keeps what it took for its model, and gives it back at its end. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, it } from 'vitest'
@@ -82,6 +84,29 @@ it('answers a line that is no JSON, or no message, and goes on', async () => {
     { id: 6, error: { code: -32_600 } },
     { id: 7 },
   ])
+})
+
+it('releases what it took although nobody reads its answers any more', async () => {
+  const shop = workshop()
+  const args = [MAIN, 'mcp', '--store', shop.storeUrl, '--holder', 'ann']
+  const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'ignore'] })
+  const ended = once(child, 'exit')
+  const tell = (message: object): void => {
+    child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
+  }
+  const clientInfo = { name: 'test', version: '1' }
+  const about = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo }
+  tell({ id: 1, method: 'initialize', params: about })
+  await once(child.stdout, 'data')
+  tell({ method: 'notifications/initialized' })
+  const asked = { name: 'lease_acquire', arguments: { resources: ['work:1'] } }
+  tell({ id: 2, method: 'tools/call', params: asked })
+  await until(async () => (await leasesIn(shop)).length === 1)
+  child.stdout.destroy()
+  await once(child.stdout, 'close')
+  child.stdin.end('no message\n')
+  expect(await ended).toEqual([0, null])
+  expect(await leasesIn(shop)).toEqual([])
 })
 
 it('says in one line that its root is no directory', async () => {

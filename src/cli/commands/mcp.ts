@@ -15,7 +15,6 @@ import { loadWith } from '../missing-packages.ts'
 import { readReach } from '../resource-argument.ts'
 import { listenForInterruption } from '../signals.ts'
 import { optionsOf } from '../store-access.ts'
-import { STDOUT, write } from '../terminal.ts'
 
 type McpTable = { readonly root: Option<string> }
 
@@ -45,7 +44,9 @@ async function run(call: CliCall<McpTable>): Promise<number> {
   const keeper = new LeaseKeeper(api, systemRuntime)
   const waits = new ServerWaits({ api, runtime: systemRuntime, onGrant: () => undefined })
   const host = hostOn(api, { waits, keeper, root, holder: call.identity.holder })
-  const streams = { input: process.stdin, write: (text: string) => write(STDOUT, text) }
+  // As the SDK writes, which hears of a client that reads no more: what was taken is released when stdin ends.
+  const write = (text: string): void => void process.stdout.write(text)
+  const streams = { input: process.stdin, write }
   const face = serveLeasesOnStdio(host, version(), streams)
   try {
     await endOf(interruption.signal)
