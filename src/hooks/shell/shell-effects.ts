@@ -57,13 +57,19 @@ export function operandsOf(
     if (argument === undefined) break
     const { text } = argument
     if (text === '--') return [...operands, ...args.slice(index + 1)]
-    if (text !== null && withValue.includes(text)) index += 1
+    if (text !== null && takesNext(text, withValue)) index += 1
     else if (text === null || text === '-' || !text.startsWith('-')) operands.push(argument)
   }
   return operands
 }
 
-/** What is given to options, as `-o x`, `-ox`, `--output x` or `--output=x`. */
+/** Also behind other letters: `-fsSLo x`. */
+function takesNext(text: string, names: readonly string[]): boolean {
+  const last = /^-[A-Za-z]+([A-Za-z])$/.exec(text)?.[1]
+  return names.includes(text) || (last !== undefined && names.includes(`-${last}`))
+}
+
+/** What is given to options, as `-o x`, `-fo x`, `-ox`, `--output x` or `--output=x`. */
 export function optionValues(
   args: readonly ShellArgument[],
   names: readonly string[],
@@ -72,7 +78,7 @@ export function optionValues(
     const { text } = argument
     if (text === null) return []
     const next = args[index + 1]
-    if (names.includes(text)) return next === undefined ? [] : [next]
+    if (takesNext(text, names)) return next === undefined ? [] : [next]
     const name = names.find((one) => {
       return one.startsWith('--') ? text.startsWith(`${one}=`) : text.startsWith(one)
     })

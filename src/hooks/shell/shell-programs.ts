@@ -20,21 +20,7 @@ const NOTHING: readonly Effects[] = []
 
 /** These write to nothing but what they are redirected to. */
 const READERS: ReadonlySet<string> = new Set([
-  ...[
-    'ls',
-    'cat',
-    'head',
-    'tail',
-    'grep',
-    'egrep',
-    'fgrep',
-    'rg',
-    'ag',
-    'fd',
-    'wc',
-    'echo',
-    'printf',
-  ],
+  ...['ls', 'cat', 'head', 'tail', 'grep', 'egrep', 'fgrep', 'rg', 'ag', 'wc', 'echo', 'printf'],
   ...[
     'pwd',
     'true',
@@ -158,17 +144,19 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
   shred: ({ args, cwd }) => writesTo(operandsOf(args, ['-n', '-s']), cwd),
   rm: ({ args, cwd }) => writesTo(operandsOf(args), cwd),
   sed: inPlaceEditor({ script: 'ef', long: ['--expression', '--file'], withValue: ['-l'] }),
-  perl: inPlaceEditor({ script: 'eE', withValue: ['-I', '-M', '-F'] }),
-  ruby: inPlaceEditor({ script: 'e', withValue: ['-I', '-r'] }),
+  perl: interpreter({ script: 'eE', withValue: ['-I', '-M', '-F'] }),
+  ruby: interpreter({ script: 'e', withValue: ['-I', '-r'] }),
   mv: (call) => moved(call, { removesSource: true }),
   cp: (call) => moved(call, { removesSource: false }),
   install: (call) => moved(call, { removesSource: false, withValue: ['-m', '-o', '-g'] }),
   ln: linked,
   dd: ({ args, cwd }) => writesTo(valuesOf(args, 'of='), cwd),
   sort: ({ args, cwd }) => writesTo(optionValues(args, ['-o', '--output']), cwd),
-  curl: ({ args, cwd }) => writesTo(optionValues(args, ['-o', '--output']), cwd),
+  curl: curl,
   wget: wget,
   find: found,
+  fd: found,
+  fdfind: found,
   awk: awk,
   gawk: awk,
   patch: patched,
@@ -252,6 +240,21 @@ function inPlaceEditor({ script, long = [], withValue }: Editor): Program {
   }
 }
 
+/** Without `-i` only a filter that prints is read; any other script may write to whatever it names. */
+function interpreter(editor: Editor): Program {
+  const edited = inPlaceEditor(editor)
+  return (call) => {
+    const effects = edited(call)
+    if (effects !== NOTHING) return effects
+    const texts = call.args.map(({ text }) => text)
+    const isFilter = texts.some((text) => text !== null && /^-[0-9alsw]*[np]/.test(text))
+    const mayWrite = texts.some((text) => text === null || WRITING.test(text))
+    return isFilter && !mayWrite ? NOTHING : UNKNOWN
+  }
+}
+
+const WRITING = /open|unlink|rename|delete|system|exec|qx|File|IO|[`>|]/
+
 interface Move {
   readonly removesSource: boolean
   readonly withValue?: readonly string[]
@@ -284,6 +287,14 @@ function linked({ args, cwd, context }: ProgramCall): readonly Effects[] {
   return writesTo([argumentOf(context.isDirectory(place) ? path.join(place, name) : place)], cwd)
 }
 
+/** `-O` takes the name from the URL, and `-J` from the server. */
+function curl({ args, cwd }: ProgramCall): readonly Effects[] {
+  const isNamedElsewhere = args.some(({ text }) => {
+    return text !== null && /^(?:-[a-zA-WYZ]*[OJ]|--remote-)/.test(text)
+  })
+  return isNamedElsewhere ? UNKNOWN : writesTo(optionValues(args, ['-o', '--output']), cwd)
+}
+
 function wget({ args, cwd }: ProgramCall): readonly Effects[] {
   const files = optionValues(args, ['-O', '--output-document'])
   return files.length === 0 ? UNKNOWN : writesTo(files, cwd)
@@ -291,6 +302,8 @@ function wget({ args, cwd }: ProgramCall): readonly Effects[] {
 
 const FIND_ACTIONS: ReadonlySet<string> = new Set([
   ...['-delete', '-exec', '-execdir', '-ok', '-okdir', '-fprint', '-fprintf', '-fls'],
+  // Those of fd.
+  ...['-x', '-X', '--exec', '--exec-batch'],
 ])
 
 function found({ args }: ProgramCall): readonly Effects[] {
