@@ -403,12 +403,18 @@ function readName(name: string): string {
   return name === '' ? '' : requireShortText({ field: 'store', bytesMax: 128 }, name)
 }
 
-/**
- * `sqlite:a/b.db` is relative; `sqlite:/a/b.db` and `sqlite:///a/b.db` are absolute; a host makes no sense. A question
- * mark in a path is written `%3F`, and a percent sign that would be read so, `%25`.
- */
+/** In the URL of a file a question mark is written `%3F`, and a percent sign that would be read so, `%25`. */
+export function escapedPath(file: string): string {
+  return file.replaceAll('%', '%25').replaceAll('?', '%3F')
+}
+
+export function unescapedPath(text: string): string {
+  return text.replaceAll('%3F', '?').replaceAll('%25', '%')
+}
+
+/** `sqlite:a/b.db` is relative; `sqlite:/a/b.db` and `sqlite:///a/b.db` are absolute; a host makes no sense. */
 function readPath(encoded: string, url: string): string {
-  const text = encoded.replaceAll('%3F', '?').replaceAll('%25', '%')
+  const text = unescapedPath(encoded)
   if (text === '' || /^\/\/[^/]/.test(text)) throw invalid('store', EXPECTED_URL, url)
   if (text === ':memory:') throw invalid('store', `${EXPECTED_URL} (a file)`, url)
   const file = path.resolve(text)

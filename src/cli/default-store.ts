@@ -8,14 +8,14 @@ import os from 'node:os'
 import path from 'node:path'
 import { invalid, pathError } from '../core/errors.ts'
 import { fs, ifThere } from '../runtime/file-system.ts'
+import { escapedPath } from '../store-address.ts'
 
 export type Env = Readonly<Record<string, string | undefined>>
 
 const STORE_FILE = 'tenure.db'
 
 export function defaultStoreUrl(cwd: string, env: Env): string {
-  const file = path.join(defaultDirectory(cwd, env), STORE_FILE)
-  return `sqlite:${file.replaceAll('%', '%25').replaceAll('?', '%3F')}`
+  return `sqlite:${escapedPath(path.join(defaultDirectory(cwd, env), STORE_FILE))}`
 }
 
 /** Where Tenure keeps what was given no other place. */

@@ -6,6 +6,7 @@ import { parseHolder, parseSession } from '../core/input.ts'
 import { parseNamespace } from '../core/resource.ts'
 import { report } from '../runtime/diagnostics.ts'
 import { hasCode } from '../runtime/file-system.ts'
+import { escapedPath } from '../store-address.ts'
 import { defaultStoreUrl, type Env } from './default-store.ts'
 
 export interface IdentityOptions {
@@ -56,7 +57,7 @@ export function fromEnv(env: Env, name: string): string | undefined {
 function absoluteUrl(url: string, cwd: string): string {
   if (url === '') throw invalid('store', 'must be a URL such as sqlite:leases.db', url)
   const [, file, query = ''] = /^sqlite:(?![/:])([^?]+)(\?.*)?$/.exec(url) ?? []
-  return file === undefined ? url : `sqlite:${path.resolve(cwd, file)}${query}`
+  return file === undefined ? url : `sqlite:${path.resolve(escapedPath(cwd), file)}${query}`
 }
 
 function defaultHolder(env: Env): string {

@@ -2,6 +2,7 @@
 import path from 'node:path'
 import { invalid, isLeaseError } from '../core/errors.ts'
 import type { Questions } from '../service/lease-questions.ts'
+import { unescapedPath } from '../store-address.ts'
 import type { LedgerEntry, Position } from '../store-port/store.ts'
 
 const PAGE = 5_000
@@ -16,7 +17,8 @@ export function ledgerDirectoryOf(given: string | undefined, url: string, cwd: s
 
 /** The file of a SQLite store; null for other stores. */
 export function sqliteFileOf(url: string): string | null {
-  return /^sqlite:([^?]+)/.exec(url)?.[1] ?? null
+  const [, file] = /^sqlite:([^?]+)/.exec(url) ?? []
+  return file === undefined ? null : unescapedPath(file)
 }
 
 /** The files that a SQLite store is kept in; none for other stores. */

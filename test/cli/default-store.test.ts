@@ -4,6 +4,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { defaultStoreUrl, gitCommonDirectory } from '../../src/cli/default-store.ts'
+import { ledgerDirectoryOf } from '../../src/cli/ledger-source.ts'
 import { MAIN, startProgram, tenure } from './tenure-process.ts'
 
 let scratch: string
@@ -93,4 +94,28 @@ describe('the store when nobody names one', () => {
     fs.mkdirSync(path.join(scratch, '.git'))
     expect(gitCommonDirectory(scratch, {})).toBeNull()
   })
+})
+
+describe('a directory whose name a URL would read otherwise', () => {
+  const NAMES = ['a?b', '50%', 'x%3Fy', 'x%25y']
+
+  it.each(NAMES)('has the store that is named from it: %s', async (name) => {
+    const cwd = path.join(scratch, name)
+    fs.mkdirSync(cwd)
+    const ended = await tenure(['acquire', 'work:1', '--store', 'sqlite:l.db'], { cwd })
+    expect([ended.code, ended.stderr]).toEqual([0, ''])
+    expect([fs.readdirSync(scratch), fs.existsSync(path.join(cwd, 'l.db'))]).toEqual([[name], true])
+  })
+
+  it.each(NAMES)(
+    'has the ledger beside its store, and is the one that doctor looks at: %s',
+    async (name) => {
+      const state = path.join(scratch, name)
+      fs.mkdirSync(state)
+      const url = defaultStoreUrl(scratch, { XDG_STATE_HOME: state })
+      expect(ledgerDirectoryOf(undefined, url, scratch)).toBe(`${state}/tenure/tenure.db.ledger`)
+      const { stdout } = await tenure(['doctor'], { cwd: scratch, env: { XDG_STATE_HOME: state } })
+      expect(stdout).toContain(`  ${state} is writable\n`)
+    },
+  )
 })

@@ -18,6 +18,7 @@ import {
 import { flag } from '../arguments.ts'
 import { defineCommand, type CliCommand } from '../command.ts'
 import type { Identity } from '../identity.ts'
+import { sqliteFileOf } from '../ledger-source.ts'
 import { projectDirectory, edited, readSettingsFile } from '../init/settings-file.ts'
 import { visible, type Paint } from '../output.ts'
 import { proveGit } from '../init/git-hooks.ts'
@@ -81,10 +82,9 @@ const REPAIRS = ['convert', 'accept-clock'] as const
 type Repairs = ReadonlySet<(typeof REPAIRS)[number]>
 
 async function examine(identity: Identity, wanted: Repairs): Promise<readonly Check[]> {
-  const [, named] = /^sqlite:([^?]+)/.exec(identity.url) ?? []
-  const file = named === undefined ? undefined : path.resolve(named)
+  const file = sqliteFileOf(identity.url)
   const checks: Check[] = [checkNode(process.versions.node)]
-  if (file !== undefined) checks.push(await checkDriver(), await checkDirectory(file))
+  if (file !== null) checks.push(await checkDriver(), await checkDirectory(file))
   if (!checks.every((check) => check.ok)) return checks
   const { openCheckup, missingFile } = readAddress(identity.url, optionsOf(identity))
   const missing = missingFile?.() ?? null
