@@ -113,7 +113,7 @@ export function readAddress(
   const text = requireText('store', source)
   const [, scheme = '', rest = '', query] =
     /^([a-z][a-z0-9+.-]*):([^?]*)(?:\?(.*))?$/s.exec(text) ?? []
-  const kind = KINDS[scheme]
+  const kind = Object.hasOwn(KINDS, scheme) ? KINDS[scheme] : undefined
   if (kind === undefined) throw invalid('store', EXPECTED_URL, schemeOf(text))
   if (kind === 'postgres' || kind === 'redis' || kind === 'http') {
     refuseFragment(text)

@@ -136,6 +136,11 @@ const WRONG: readonly Wrong[] = [
   ['a bad limit', ['ls', '--limit', '0'], ['limit must be an integer 1..10000', '"0"']],
   ['a store of an unknown kind', ['ls', '--store', 'mysql:x'], ['store must be', '"mysql:x"']],
   [
+    'a store of a kind that every object has',
+    ['ls', '--store', 'constructor:x'],
+    ['store must be', '"constructor:x"'],
+  ],
+  [
     'a store without a file',
     ['ls', '--store', 'sqlite::memory:'],
     ['store must be', 'sqlite:PATH'],

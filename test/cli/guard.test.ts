@@ -51,6 +51,7 @@ describe('tenure guard init', () => {
       2,
       'DATABASE must be sqlite, postgres, sqlite:PATH or postgres://…',
     ],
+    [['guard', 'init', 'constructor'], 2, 'DATABASE must be sqlite, postgres, sqlite:PATH'],
     [['guard', 'init', 'sqlite:/nowhere/x.db'], 15, 'sqlite:/nowhere/x.db cannot be used'],
     [['guard', 'init', 'postgres://a:b@127.0.0.1:1/x'], 15, 'postgres://a@127.0.0.1:1/x cannot be'],
   ])('refuses %j', async (args, status, message) => {

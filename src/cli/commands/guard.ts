@@ -37,7 +37,7 @@ export const guardCommand: CliCommand = defineCommand({
   run: async ({ positionals, printer }) => {
     const [action, database = ''] = positionals
     if (action !== 'init') throw invalid('ACTION', 'must be init', action)
-    const sql = STATEMENTS[database]
+    const sql = Object.hasOwn(STATEMENTS, database) ? STATEMENTS[database] : undefined
     if (sql !== undefined) {
       printer.answer({ sql: `${sql};` }, () => `${sql};`)
       return 0
