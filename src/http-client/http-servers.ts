@@ -172,7 +172,8 @@ export class HttpServers {
   #send(url: URL, path: string, options: RequestOptions): SentRequest {
     const { request: send } = url.protocol === 'https:' ? https : http
     const headers = { ...this.#options.headers, ...options.headers }
-    const target = new URL(`${url.pathname.replace(/\/$/, '')}${path}`, url)
+    // Not relative to the URL: a path that begins with two slashes would name another host, which would get the token.
+    const target = new URL(`${url.origin}${url.pathname.replace(/\/$/, '')}${path}`)
     return new SentRequest(url, send(target, { agent: this.#agent, ...options, headers }))
   }
 

@@ -211,3 +211,21 @@ it('a change whose answer a proxy has lost may have happened, whatever the proxy
   await expect(sent).rejects.toMatchObject({ code: 'STORE_OUTCOME_UNKNOWN', effect: 'unknown' })
   expect((await server.ask('GET /v1/leases')).body).toMatchObject({ leases: [] })
 })
+
+it('a path that begins with two slashes sends nobody else the token', async () => {
+  const asked: string[] = []
+  const hostOf = async (name: string): Promise<string> => {
+    const server = http.createServer(({ url = '' }, response) => {
+      asked.push(`${name}${url}`)
+      response.writeHead(404).end()
+    })
+    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void server.close())
+    return `127.0.0.1:${(server.address() as AddressInfo).port}`
+  }
+  const [named, other] = [await hostOf('named'), await hostOf('other')]
+  const api = await openApi(`http://${named}//${other}`, { token: 'secret' })
+  onTestFinished(() => api.close())
+  await expect(api.settingRows()).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
+  expect(asked).toEqual([`named//${other}/v1/batch`])
+})
