@@ -54,6 +54,18 @@ describe('tenure guard init', () => {
     [['guard', 'init', 'constructor'], 2, 'DATABASE must be sqlite, postgres, sqlite:PATH'],
     [['guard', 'init', 'sqlite:/nowhere/x.db'], 15, 'sqlite:/nowhere/x.db cannot be used'],
     [['guard', 'init', 'postgres://a:b@127.0.0.1:1/x'], 15, 'postgres://a@127.0.0.1:1/x cannot be'],
+    [
+      ['guard', 'init', 'postgres://a:b@c@127.0.0.1:1/x'],
+      15,
+      ' postgres://a@127.0.0.1:1/x cannot be',
+    ],
+    [
+      ['guard', 'init', 'postgres://127.0.0.1:1/x?password=b'],
+      15,
+      ' postgres://127.0.0.1:1/x cannot',
+    ],
+    [['guard', 'init', 'postgresq://a:b@c/x'], 2, 'got "postgresq://a@c/x"'],
+    [['guard', 'init', 'a:b@c/x'], 2, 'got "a:…"'],
   ])('refuses %j', async (args, status, message) => {
     const { code, stdout, stderr } = await tenure(args)
     expect([code, stdout]).toEqual([status, ''])

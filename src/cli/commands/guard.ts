@@ -95,7 +95,12 @@ function unavailable(url: string, cause: unknown): LeaseError {
   return new LeaseError('STORE_UNAVAILABLE', `${url} cannot be used: ${why}`, { cause })
 }
 
-/** Of a URL only what may be seen. */
-function withoutPassword(url: string): string {
-  return url.replace(/^(postgres(?:ql)?:\/\/[^:@/]*):[^@]*@/, '$1@')
+/** Of a URL only what may be seen: a parameter can be a password as well. */
+function withoutPassword(text: string): string {
+  if (text.startsWith('sqlite:') || !/[@?]/.test(text)) return text
+  const url = URL.canParse(text) ? new URL(text) : null
+  if (url === null || url.host === '') return `${text.split(/[:/@?]/, 1)[0]}:…`
+  url.password = ''
+  url.search = ''
+  return url.href
 }
