@@ -4,6 +4,7 @@
  */
 import { invalid } from '../core/errors.ts'
 import { parseJson } from '../runtime/json-text.ts'
+import { quoted } from './hook-words.ts'
 import { applyPatchPaths } from './patch-paths.ts'
 
 export const CLIENTS = ['claude', 'codex', 'gemini', 'cursor', 'copilot'] as const
@@ -237,15 +238,21 @@ function claudeAct(event: JsonObject): HookAct {
 function codexAct(event: JsonObject): HookAct {
   const { tool, input } = callOf(event)
   if (tool !== 'Bash' && tool !== 'shell' && tool !== 'apply_patch') return { kind: 'other' }
-  // A text, or the words of a command, of which the last is the script of `bash -lc`.
   const words = input['command']
-  const last: unknown = Array.isArray(words) ? words.at(-1) : undefined
-  const given = typeof last === 'string' ? { command: last } : input
-  const command = requireText(given, 'command', 'input')
+  const line = Array.isArray(words) ? lineOf(words, tool) : null
+  const command = requireText(line === null ? input : { command: line }, 'command', 'input')
   if (tool !== 'apply_patch') return { kind: 'shell', command }
   const paths = applyPatchPaths(command)
   if (paths.length > 0) return { kind: 'edit', tool, paths }
   throw invalid('command', 'must be a patch that names its files', command)
+}
+
+/** The script of `bash -lc` and the patch of `apply_patch` are the last word; all others make a line of shell. */
+function lineOf(words: readonly unknown[], tool: string): string | null {
+  const texts = words.filter((word) => typeof word === 'string')
+  if (texts.length < words.length) return null
+  const isLast = tool === 'apply_patch' || /^-[a-z]*c$/.test(texts.at(-2) ?? '')
+  return isLast ? (texts.at(-1) ?? null) : texts.map(quoted).join(' ')
 }
 
 function geminiAct(event: JsonObject): HookAct {

@@ -118,6 +118,7 @@ export function failureText(client: string, action: string, message: string): st
   return `Tenure could not check ${action} (${message}), and denies what it cannot check. Tell your user: \`tenure doctor\` says what is wrong, and \`tenure init ${client} --remove\` takes the hooks out.`
 }
 
-function quoted(name: string): string {
+/** A word as a shell reads it back. */
+export function quoted(name: string): string {
   return /^[\w./@+-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`
 }

@@ -191,6 +191,14 @@ const codexEvents: readonly Omit<RecordedEvent, 'client'>[] = [
     means: { act: { kind: 'shell', command: 'ls' } },
   },
   {
+    what: 'a program is to run without a shell',
+    input: {
+      ...{ ...CODEX, hook_event_name: 'PreToolUse', tool_name: 'shell' },
+      tool_input: { command: ['rm', '-f', "src/it's.ts"] },
+    },
+    means: { act: { kind: 'shell', command: "rm -f 'src/it'\\''s.ts'" } },
+  },
+  {
     what: 'a command has run',
     input: {
       ...{ ...CODEX, hook_event_name: 'PostToolUse', tool_name: 'Bash' },
