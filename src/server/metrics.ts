@@ -15,6 +15,8 @@ import type { ServedStore } from './served-store.ts'
 const KINDS_MAX = 50
 const SOURCES_MAX = 100
 const OTHER = 'other'
+/** Of a lease whose history is not kept nobody tells the end: those that were granted longest ago make room. */
+const OWN_MAX = 250_000
 const FAST_SECONDS = [
   0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 ]
@@ -181,9 +183,15 @@ export class ServerMetrics {
   /** A grant that went along with a release is told here only; one that is told twice counts once. */
   granted({ id, createdAtMs, grantedAtMs, expiresAtMs, ttlMs }: LeaseInfo): void {
     if (grantedAtMs === null || expiresAtMs === null || this.#own.has(id)) return
+    if (this.#own.size >= OWN_MAX) this.#forgetOldest()
     this.#own.set(id, { grantedAtMs, expiresAtMs, ttlMs })
     this.#grants.inc()
     this.#waits.observe(Math.max(0, grantedAtMs - createdAtMs) / 1_000)
+  }
+
+  #forgetOldest(): void {
+    const [oldest] = this.#own.keys()
+    if (oldest !== undefined) this.#own.delete(oldest)
   }
 
   #gauge(name: string, help: string, state: LiveState): void {

@@ -1,7 +1,12 @@
 /** What Prometheus reads of a server. */
 import { randomUUID } from 'node:crypto'
 import { expect, it } from 'vitest'
+import type { LeaseEvent } from '../../src/core/event.ts'
+import type { LeaseInfo } from '../../src/core/lease.ts'
 import { report } from '../../src/runtime/diagnostics.ts'
+import { LiveIndex } from '../../src/server/live-index.ts'
+import { ServerMetrics } from '../../src/server/metrics.ts'
+import type { ServedStore } from '../../src/server/served-store.ts'
 import { serving, type Serving } from './serving.ts'
 
 async function samples(server: Serving): Promise<ReadonlyMap<string, number>> {
@@ -91,4 +96,24 @@ it('faults, requests, calls of the store and Node itself are measured', async ()
   expect(read.get('tenure_http_request_seconds_count{route="/v1/leases",status="201"}')).toBe(1)
   expect(read.get('tenure_store_seconds_count{call="acquire"}')).toBe(1)
   expect(read.has('nodejs_eventloop_lag_seconds')).toBe(true)
+})
+
+it('leases whose end nobody tells make room for later ones', async () => {
+  const metrics = new ServerMetrics()
+  const observers: ((event: LeaseEvent) => void)[] = []
+  const feed = { onEvent: (observer: (event: LeaseEvent) => void) => observers.push(observer) }
+  const store = { live: new LiveIndex(), feed, loaded: async () => undefined }
+  metrics.follow(store as unknown as ServedStore)
+  const times = { createdAtMs: 0, grantedAtMs: 0, expiresAtMs: 1_000, ttlMs: 1_000 }
+  const count = 250_001
+  for (let id = 0; id < count; id += 1) {
+    metrics.granted({ ...times, id: String(id) } as unknown as LeaseInfo)
+  }
+  for (const leaseId of ['0', '1', String(count - 1)]) {
+    const event = { type: 'lease.released', leaseId, resource: 'work:1', atMs: 500 }
+    for (const observer of observers) observer(event as unknown as LeaseEvent)
+  }
+  const text = await metrics.text()
+  expect(text).toContain(`tenure_grants_total ${count}\n`)
+  expect(text).toContain('tenure_ends_total{kind="work",how="released"} 2\n')
 })
