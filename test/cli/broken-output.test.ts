@@ -93,6 +93,7 @@ it('a change whose answer does not fit on the disk fails, and says what took eff
   const other = '00000000-0000-4000-8000-000000000002'
   const more = ['acquire', 'work:W-2', '--holder', 'ann', '--lease-id', other]
   expect(await exitStatus(more, 'closed')).toBe(0)
+  const keys = path.join(directory, 'keys.json')
   for (const [words, effect] of [
     [['renew', 'work:W-1', '--holder', 'ann'], `lease ${leaseId} of work:W-1 was renewed`],
     [
@@ -105,6 +106,12 @@ it('a change whose answer does not fit on the disk fails, and says what took eff
     [['release', 'work:W-1', '--holder', 'bob'], 'of work:W-1 was released'],
     [['revoke', other, '--holder', 'op'], `lease ${other} was revoked`],
     [['release-all', 'ann', '--holder', 'op'], '0 leases of ann ended'],
+    [['config', 'set', 'max_renewals', '5'], 'max_renewals is 5'],
+    [['cleanup'], '0 leases found expired'],
+    [['keys', 'generate', '--keys', keys], `signs from now on (${keys})`],
+    [['keys', 'rotate', '--keys', keys], `signs from now on (${keys})`],
+    [['ledger', 'seal', '--keys', keys], 'checkpoint 1 over'],
+    [['guard', 'init', `sqlite:${keys}.db`], `${keys}.db has the table tenure_fences`],
   ] as const) {
     const { code, stderr } = await withOutput(words, full)
     expect([code, stderr]).toEqual([1, expect.stringContaining(effect)])

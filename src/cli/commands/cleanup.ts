@@ -13,11 +13,10 @@ export const cleanup: CliCommand = defineCommand({
   examples: ['tenure cleanup'],
   run: async ({ identity, printer }) => {
     const result = await withApi(identity, (api) => sendAgain(() => api.cleanup()))
-    printer.answer(result, () => {
-      const { expired, prunedLeases, prunedEvents } = result
-      const pruned = `${plural(prunedLeases, 'ended lease')} and ${plural(prunedEvents, 'event')}`
-      return `${plural(expired, 'lease')} found expired, ${pruned} pruned`
-    })
+    const { expired, prunedLeases, prunedEvents } = result
+    const pruned = `${plural(prunedLeases, 'ended lease')} and ${plural(prunedEvents, 'event')}`
+    const effect = `${plural(expired, 'lease')} found expired, ${pruned} pruned`
+    printer.effect(effect, result, () => effect)
     return 0
   },
 })

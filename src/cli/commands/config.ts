@@ -55,9 +55,11 @@ async function run(call: CliCall<ConfigTable>): Promise<number> {
     if (action === 'set') await sendAgain(() => tenure.config.set(setting, value ?? '', target))
     if (action === 'unset') await sendAgain(() => tenure.config.unset(setting, target))
     const now = await tenure.config.get(setting, target)
-    call.printer.answer({ key: setting, value: now }, () => {
-      return action === 'get' ? String(now) : `${setting} is ${String(now)}`
-    })
+    const { printer } = call
+    const answer = { key: setting, value: now }
+    const effect = `${setting} is ${String(now)}`
+    if (action === 'get') printer.answer(answer, () => String(now))
+    else printer.effect(effect, answer, () => effect)
     return 0
   })
 }

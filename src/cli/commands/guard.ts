@@ -43,9 +43,9 @@ export const guardCommand: CliCommand = defineCommand({
       return 0
     }
     await apply(database)
-    printer.answer({ table: MARK_TABLE, database: withoutPassword(database) }, () => {
-      return visible(`${withoutPassword(database)} has the table ${MARK_TABLE}`)
-    })
+    const shown = withoutPassword(database)
+    const effect = `${shown} has the table ${MARK_TABLE}`
+    printer.effect(effect, { table: MARK_TABLE, database: shown }, () => visible(effect))
     return 0
   },
 })

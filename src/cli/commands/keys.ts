@@ -145,10 +145,12 @@ function show(
   }
   const rotations = ring.rotations.length
   const answer = { file: keyFile, keys: shown, rotations, ...(action === 'rotate' && { unproven }) }
-  printer.answer(answer, () => {
-    if (action === 'generate' || action === 'rotate') {
-      return visible(`${active?.keyId ?? ''} signs from now on (${keyFile})`)
-    }
+  const isMade = action === 'generate' || action === 'rotate'
+  const effect = isMade
+    ? `${active?.keyId ?? ''} signs from now on (${keyFile})`
+    : `the keys are in ${keyFile}`
+  const text = (): string => {
+    if (isMade) return visible(effect)
     if (shown.length === 0) return visible(`no keys in ${keyFile}`)
     const columns = ['KEY', 'STATE', 'SIGNS', 'CREATED', 'RETIRES'].map((title) => ({ title }))
     const rows = shown.map((key) => [
@@ -159,7 +161,9 @@ function show(
       { text: timeText(key.retiresAtMs) },
     ])
     return formatTable(columns, rows, printer.paint)
-  })
+  }
+  if (action === 'ls') printer.answer(answer, text)
+  else printer.effect(effect, answer, text)
 }
 
 function shownKey(key: KeptKey) {

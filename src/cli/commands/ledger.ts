@@ -172,11 +172,10 @@ async function sealOnce(call: LedgerCall, sealer: LedgerSealer): Promise<void> {
     others: [keyFile, ...storeFilesOf(identity.url)],
     retentionDays: options.retention,
   })
-  printer.answer(checkpoint, () => {
-    const { sequence, events, realms } = checkpoint
-    const over = `${plural(events, 'event')} of ${plural(realms, 'realm')}`
-    return `checkpoint ${sequence} over ${over}`
-  })
+  const { sequence, events, realms } = checkpoint
+  const over = `${plural(events, 'event')} of ${plural(realms, 'realm')}`
+  const effect = `checkpoint ${sequence} over ${over}`
+  printer.effect(effect, checkpoint, () => effect)
 }
 
 async function verify({ options, identity, printer, cwd }: LedgerCall): Promise<number> {
@@ -243,9 +242,8 @@ async function importLines({
   const { url, namespace } = identity
   const where = given({ namespace: namespace ?? undefined, resume: options.continue })
   const imported = await importLedger(url, readText(path.resolve(cwd, file)), where)
-  printer.answer(imported, () => {
-    return `${plural(imported.events, 'event')} imported, digest ${imported.digest}`
-  })
+  const effect = `${plural(imported.events, 'event')} imported, digest ${imported.digest}`
+  printer.effect(effect, imported, () => effect)
   return 0
 }
 
