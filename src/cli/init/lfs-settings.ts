@@ -21,7 +21,9 @@ const URL_LINE = /^\turl = (.+)$/m
 export async function lfsToInstall(cwd: string): Promise<readonly FileChange[]> {
   await fileToChange(cwd, LFS_FILE)
   const { file, top, before } = await readLfs(cwd)
-  const own = `[lfs]\n\turl = ${SERVER}/lfs/default/${path.basename(top)}\n\tlocksverify = true\n`
+  // Escaped, it also begins no comment of the file.
+  const name = encodeURIComponent(path.basename(top))
+  const own = `[lfs]\n\turl = ${SERVER}/lfs/default/${name}\n\tlocksverify = true\n`
   const text = before?.toString() ?? ''
   // Whoever has changed the URL keeps it.
   if (SECTION.test(text)) return []

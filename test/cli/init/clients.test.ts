@@ -92,6 +92,15 @@ describe('tenure init', () => {
     }
   })
 
+  it('lfs names a repository whose name is more than a name in a URL, or to git', async () => {
+    const { tenure, git, directory } = temporaryRepository()
+    const cwd = path.join(directory, 'a #b?c')
+    git('init', '--quiet', cwd)
+    await tenure(['init', 'lfs', '--write'], { cwd })
+    const url = git('config', '--file', path.join(cwd, '.lfsconfig'), '--get', 'lfs.url')
+    expect(url).toBe('http://127.0.0.1:7420/lfs/default/a%20%23b%3Fc')
+  })
+
   it('claude writes what its client reads', async () => {
     const repository = temporaryRepository()
     await repository.tenure(['init', 'claude', '--write'])
