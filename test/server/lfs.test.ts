@@ -154,6 +154,8 @@ it('is what tenure init lfs sets up, and the doctor says whether it has the repo
     `${there} answers with 403: the password must be a valid token (TENURE_TOKEN)`,
   ])
   expect((await checked(there, { TENURE_TOKEN: secret }))[0]).toBe(true)
+  const named = there.replace('//', `//ann:${secret}@`)
+  expect(await checked(named)).toEqual([true, `${there} has the locks of ${root}`])
 })
 
 it('takes a token as the password, and its holder as the user', async () => {

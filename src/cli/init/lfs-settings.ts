@@ -73,8 +73,9 @@ export async function proveLfs(cwd: string, asker: Asker): Promise<readonly Chec
 }
 
 /** A server answers for every name; only one that was told where the repository is has the locks that hooks and commands see. */
-async function ask(url: string, asker: Asker): Promise<string> {
-  const response = await locksAt(url, asker)
+async function ask(given: string, asker: Asker): Promise<string> {
+  const url = withoutCredentials(given)
+  const response = await locksAt(given, asker)
   const root = response.headers.get(LFS_ROOT_HEADER)
   if (response.ok && root !== null && root !== '')
     return `${url} has the locks of ${decodeURI(root)}`
@@ -87,16 +88,23 @@ async function ask(url: string, asker: Asker): Promise<string> {
   throw new Error(`${url} answers with ${response.status}${why}${advice}`)
 }
 
+function withoutCredentials(given: string): string {
+  const url = new URL(given)
+  url.username = ''
+  url.password = ''
+  return url.href
+}
+
 async function locksAt(url: string, { holder, token }: Asker): Promise<Response> {
   const place = new URL(`${url}/locks?limit=1`)
   const user = decodeURIComponent(place.username) || holder
   const password = decodeURIComponent(place.password) || (token ?? 'none')
-  place.username = ''
-  place.password = ''
   const basic = Buffer.from(`${user}:${password}`).toString('base64')
   const headers = { Authorization: `Basic ${basic}`, Accept: 'application/vnd.git-lfs+json' }
   const signal = AbortSignal.timeout(TRIAL_LIMIT_MS)
-  return fetch(place, { headers, signal }).catch((cause: unknown) => {
-    throw new Error(`no server answers at ${url}: tenure serve --repo DIR`, { cause })
+  return fetch(withoutCredentials(place.href), { headers, signal }).catch((cause: unknown) => {
+    throw new Error(`no server answers at ${withoutCredentials(url)}: tenure serve --repo DIR`, {
+      cause,
+    })
   })
 }
