@@ -50,6 +50,15 @@ export function textOption(placeholder: string, help: string): Option<string> {
   return { placeholder, help, read: (text) => text }
 }
 
+/** An empty one would mean the working directory, and is most often a variable whose value went missing. */
+export function directoryOption(field: string, help: string): Option<string> {
+  const read = (text: string): string => {
+    if (text === '') throw invalid(field, 'must be a path', text)
+    return text
+  }
+  return { placeholder: 'DIR', help, read }
+}
+
 export function durationOption(limit: DurationLimit, help: string): Option<number> {
   return { placeholder: 'DURATION', help, read: (text) => parseDuration(limit, text) }
 }

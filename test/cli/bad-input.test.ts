@@ -145,6 +145,13 @@ const WRONG: readonly Wrong[] = [
     ['ls', '--store', 'sqlite::memory:'],
     ['store must be', 'sqlite:PATH'],
   ],
+  [
+    'an empty directory of a ledger',
+    ['ledger', 'seal', '--ledger', ''],
+    ['ledger must be a path, got ""'],
+  ],
+  ['an empty root of paths', ['mcp', '--root', ''], ['root must be a path, got ""']],
+  ['an empty repository', ['serve', '--repo', ''], ['repo must be directories, got ""']],
   ['an empty store', ['ls', '--store', ''], ['store must be', '""']],
   ['an unknown type of event', ['history', '--type', 'stolen'], ['type must be among', '"stolen"']],
   [

@@ -19,7 +19,7 @@ import {
 } from '../../registrar/key-ring.ts'
 import { keySuccession } from '../../registrar/verification-key.ts'
 import { fs } from '../../runtime/file-system.ts'
-import { durationOption, type Option, textOption } from '../arguments.ts'
+import { directoryOption, durationOption, type Option, textOption } from '../arguments.ts'
 import { type CliCall, type CliCommand, defineCommand } from '../command.ts'
 import { keyFileOf, withKeyFile } from '../key-file.ts'
 import { formatTable, visible } from '../output.ts'
@@ -54,7 +54,10 @@ export const keys: CliCommand = defineCommand({
       { field: 'overlap', minMs: 0, maxMs: 3_650 * DAY_MS },
       'of rotate: how long the old key still verifies (default: 720h)',
     ),
-    ledger: textOption('DIR', 'of rotate: a ledger that was sealed with a copy of this file'),
+    ledger: directoryOption(
+      'ledger',
+      'of rotate: a ledger that was sealed with a copy of this file',
+    ),
   },
   notes: [
     'The file is readable by its owner only, and holds the part that signs. export prints the public part, which is all that somebody needs who verifies; a file with nothing else may be read by anybody.',

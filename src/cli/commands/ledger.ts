@@ -17,7 +17,14 @@ import { LeaseReducer } from '../../registrar/lease-reducer.ts'
 import { ledgerRecord } from '../../registrar/payloads.ts'
 import { keySuccession, type VerificationKey } from '../../registrar/verification-key.ts'
 import type { Questions } from '../../service/lease-questions.ts'
-import { durationOption, flag, integerOption, type Option, textOption } from '../arguments.ts'
+import {
+  directoryOption,
+  durationOption,
+  flag,
+  integerOption,
+  type Option,
+  textOption,
+} from '../arguments.ts'
 import { type CliCall, type CliCommand, defineCommand } from '../command.ts'
 import type { Identity } from '../identity.ts'
 import { instantOption } from '../instant.ts'
@@ -67,8 +74,8 @@ export const ledger: CliCommand = defineCommand({
     },
   ],
   options: {
-    ledger: textOption(
-      'DIR',
+    ledger: directoryOption(
+      'ledger',
       'where the sealed ledger is (default: STORE.ledger beside the file); of replay: ask it instead of the store',
     ),
     keys: KEYS_OPTION,

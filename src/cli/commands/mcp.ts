@@ -8,7 +8,7 @@ import { systemRuntime } from '../../runtime/system-runtime.ts'
 import { version } from '../../runtime/version.ts'
 import { ServerWaits } from '../../server/server-waits.ts'
 import type { LeaseApi } from '../../service/lease-api.ts'
-import { textOption, type Option } from '../arguments.ts'
+import { directoryOption, type Option } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { defaultStoreUrl } from '../default-store.ts'
 import { loadWith } from '../missing-packages.ts'
@@ -21,7 +21,7 @@ type McpTable = { readonly root: Option<string> }
 export const mcp: CliCommand = defineCommand({
   positionals: [],
   options: {
-    root: textOption('DIR', 'what paths are relative to (default: the working directory)'),
+    root: directoryOption('root', 'what paths are relative to (default: the working directory)'),
   },
   notes: [
     'For the configuration of a client of MCP: tenure init mcp writes it. Six tools take, renew, release, wait for and show leases; the resource lease://active lists them.',

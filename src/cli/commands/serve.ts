@@ -11,7 +11,7 @@ import { fs } from '../../runtime/file-system.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { AccessEntry, LedgerStanding } from '../../server/application.ts'
 import type { ServerOptions, TenureServer } from '../../server/start-server.ts'
-import { flag, textOption, type Option } from '../arguments.ts'
+import { directoryOption, flag, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { faultLine } from '../fault-line.ts'
 import { ledgerDirectoryOf } from '../ledger-source.ts'
@@ -66,7 +66,7 @@ export const serve: CliCommand = defineCommand({
       'DIRS',
       'repositories, with commas between them, whose files Git LFS locks at /lfs/NAMESPACE/NAME; NAME is that of the directory',
     ),
-    ledger: textOption('DIR', 'the sealed ledger that the dashboard shows'),
+    ledger: directoryOption('ledger', 'the sealed ledger that the dashboard shows'),
     log,
   },
   notes: [
@@ -146,7 +146,8 @@ function repositoriesOf(text: string | undefined, cwd: string): Readonly<Record<
   const roots = (text === undefined ? [] : text.split(',')).map((directory) => {
     const root = systemRuntime.canonicalPath(path.resolve(cwd, directory))
     const status = fs.statSync(root, { throwIfNoEntry: false })
-    if (status?.isDirectory() !== true) throw invalid('repo', 'must be directories', directory)
+    const isThere = directory !== '' && status?.isDirectory() === true
+    if (!isThere) throw invalid('repo', 'must be directories', directory)
     return [path.basename(root), root] as const
   })
   const names = new Set(roots.map(([name]) => name))
