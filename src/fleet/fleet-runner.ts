@@ -179,8 +179,9 @@ export class FleetRunner implements Fleet, SessionWorker {
     this.#unhealthy.prune()
     const plan = this.#plan()
     this.#carryOut(plan)
-    const wanted = [...plan.acquire, ...this.#due(plan.fallback), ...this.#retry]
-    const free = wanted.filter((id) => !this.#moves.has(id) && !this.#unhealthy.isHanging(id))
+    // A session is in two of them when its handover failed and it should be here after all.
+    const wanted = new Set([...plan.acquire, ...this.#due(plan.fallback), ...this.#retry])
+    const free = [...wanted].filter((id) => !this.#moves.has(id) && !this.#unhealthy.isHanging(id))
     if (free.length > 0) this.#settleRetries(free, await this.#manager.acquireMany(free))
     this.#schedule(plan)
   }

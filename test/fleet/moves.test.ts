@@ -2,8 +2,8 @@
 import { describe, expect, it } from 'vitest'
 import { parseResource } from '../../src/core/resource.ts'
 import { failWith } from '../client/harness.ts'
-import { fleetWorld, REFRESH_MS } from './harness.ts'
-import { INTERVAL_MS, run, stop } from './running.ts'
+import { fleetWorld, REFRESH_MS, TTL_MS } from './harness.ts'
+import { INTERVAL_MS, run, stop, stopOne } from './running.ts'
 
 /** Everything here is over long before anybody looks at the fleet by itself. */
 const SOON_MS = REFRESH_MS / 4
@@ -116,6 +116,29 @@ describe('a session', () => {
     expect(a.manager.isOwned('s')).toBe(true)
     a.faults.heal('transfer')
     await stop(world, a, b)
+  })
+
+  it('that is its instance’s again after its transfer was refused is granted once, and polled under that grant', async () => {
+    const world = fleetWorld()
+    const fences: number[] = []
+    const a = await run(world, ['s'], {
+      weight: 0.01,
+      poll: (_, { fence }) => void fences.push(fence),
+    })
+    await world.runtime.advance(INTERVAL_MS)
+    for (const method of ['transfer', 'acquire'] as const) {
+      a.faults.when(method, failWith('STORE_UNAVAILABLE'))
+    }
+    const b = await run(world, ['s'], { weight: 100 })
+    while (a.faults.count('transfer') === 0) await world.runtime.advance(10)
+    await stopOne(world, b)
+    await world.runtime.advance(TTL_MS)
+    a.events.length = 0
+    a.faults.heal('acquire')
+    await world.runtime.advance(2 * REFRESH_MS)
+    expect(a.events.filter(([name]) => name === 'acquired').length).toBe(1)
+    expect(fences.at(-1)).toBe(a.manager.leaseInfo('s').fence)
+    await stop(world, a)
   })
 })
 
