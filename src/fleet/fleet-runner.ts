@@ -279,6 +279,8 @@ export class FleetRunner implements Fleet, SessionWorker {
       onStuck: () => this.#onStuck(sessionId),
     })
     this.#pollers.set(sessionId, poller)
+    // Only now: the first poll may itself ask that its session be released.
+    poller.kick()
   }
 
   /** Another instance may be able to poll it. */
@@ -492,7 +494,6 @@ class SessionPoller {
     this.#options = options
     const clock = { monotonicMs: () => options.runtime.monotonicMs() }
     this.#fault = new RepeatedFault('fleet/poll', clock)
-    this.kick()
   }
 
   /** The poll in progress, if there is one. */
@@ -509,8 +510,11 @@ class SessionPoller {
   kick(): void {
     if (this.#isStopped || this.#running !== null) return
     this.#timer?.cancel()
-    if (this.#options.isOwned()) this.#running = this.#run()
-    else this.#wait(this.#options.intervalMs)
+    if (!this.#options.isOwned()) return this.#wait(this.#options.intervalMs)
+    let end = (): void => undefined
+    // Before the poll begins: it may itself ask for a stop, which waits for its end.
+    this.#running = new Promise((resolve) => (end = resolve))
+    void this.#run().then(end)
   }
 
   /** No poll begins after this. */

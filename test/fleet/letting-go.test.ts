@@ -71,6 +71,36 @@ describe('a manager with a fleet', () => {
     await stop(world, a)
   })
 
+  it.each([1, 2])(
+    'releases a session when its poll has ended, although poll %i asks for that as it begins',
+    async (asking) => {
+      const world = fleetWorld()
+      const { manager } = world.instance()
+      const fences: number[] = []
+      let under = 0
+      const underThen: number[] = []
+      manager.on('released', () => underThen.push(under))
+      const fleet = await runFleet(manager, ['s'], {
+        intervalMs: INTERVAL_MS,
+        poll: async (sessionId, { fence }) => {
+          fences.push(fence)
+          if (fences.length !== asking) return
+          under += 1
+          void manager.release(sessionId)
+          await new Promise<void>((resolve) => {
+            world.runtime.setTimer(ABORTED_MS, resolve, { keepAlive: true })
+          })
+          under -= 1
+        },
+      })
+      await world.runtime.advance(2 * INTERVAL_MS)
+      expect(underThen).toEqual([0])
+      await world.runtime.advance(2 * REFRESH_MS)
+      expect(fences.at(-1)).toBe(manager.leaseInfo('s').fence)
+      await fleet.stop()
+    },
+  )
+
   it('hands a session over when its poll has ended', async () => {
     const world = fleetWorld()
     const { poll, under } = slowPolls(world)
