@@ -553,6 +553,7 @@ class RenewalLoop {
     ])
     const isWhole = isSeen && isRenewed
     this.#failures = isWhole ? 0 : this.#failures + 1
+    this.#registry.prune()
     this.#scheduleRound()
     this.scheduleCheck()
     return isWhole
@@ -584,7 +585,6 @@ class RenewalLoop {
   #check(): void {
     this.#checkTimer = null
     this.#registry.checkDeadlines()
-    this.#registry.prune()
     this.scheduleCheck()
   }
 }

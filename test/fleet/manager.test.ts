@@ -168,6 +168,19 @@ describe('a session', () => {
     await Promise.all([a.manager.stop(), b.manager.stop()])
   })
 
+  it('of another is forgotten in time, also by an instance that owns nothing', async () => {
+    const world = fleetWorld()
+    const [a, b] = [world.instance(), world.instance()]
+    await Promise.all([a.manager.start(), b.manager.start()])
+    await a.manager.tryAcquire('s')
+    expect(await b.manager.tryAcquire('s')).toBe(false)
+    expect(b.manager.freeInMs('s')).toBeGreaterThan(0)
+    await a.manager.stop()
+    await world.runtime.advance(10 * TTL_MS)
+    expect(b.manager.freeInMs('s')).toBe(null)
+    await b.manager.stop()
+  })
+
   it('is acquired in parts, and renewed in parts, so that each is answered in time', async () => {
     const world = fleetWorld()
     const { manager, faults } = world.instance()
