@@ -65,6 +65,8 @@ export class FleetManager implements LeaseManager {
   #stopping: Promise<void> | null = null
   #worker: SessionWorker | null = null
   #isReady: boolean
+  /** A `setReady` is under way, or has failed half-way: the next one does all of it again. */
+  #isReadyInDoubt = false
   /** An operator drains this instance. */
   #isDrainWanted = false
   /** This instance is about to stop. */
@@ -192,11 +194,13 @@ export class FleetManager implements LeaseManager {
   async setReady(isReady: boolean): Promise<void> {
     this.#requireStarted()
     parseFlag('isReady', isReady)
-    if (this.#isReady === isReady) return
+    if (this.#isReady === isReady && !this.#isReadyInDoubt) return
     this.#isReady = isReady
+    this.#isReadyInDoubt = true
     if (isReady) await this.#renewals.run()
     else await this.#unpublish()
     await this.#watch.read()
+    this.#isReadyInDoubt = false
   }
 
   on<Name extends keyof FleetEvents>(

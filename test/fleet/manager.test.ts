@@ -337,6 +337,19 @@ describe('a node', () => {
     await Promise.all([a.manager.stop(), b.manager.stop()])
   })
 
+  it('that could not be taken out of the fleet is when it is told so again', async () => {
+    const world = fleetWorld()
+    const [a, b] = [world.instance(), world.instance()]
+    await a.manager.start()
+    await b.manager.start()
+    b.faults.when('release', failWith('STORE_UNAVAILABLE'))
+    await expect(b.manager.setReady(false)).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
+    b.faults.heal('release')
+    await b.manager.setReady(false)
+    expect(await a.manager.getLiveNodes()).toEqual([a.manager.instanceId])
+    await Promise.all([a.manager.stop(), b.manager.stop()])
+  })
+
   it('has a name for people beside its id', async () => {
     const world = fleetWorld()
     const { manager } = world.instance({ name: 'blue', weight: 2 })
