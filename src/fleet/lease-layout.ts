@@ -18,6 +18,7 @@ import { backOffMs, pause } from '../runtime/pause.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { sessionDigest } from '../service/session-digest.ts'
 import type {
+  AcquireAnswer,
   LeaseApi,
   ListFilter,
   Unsubscribe,
@@ -244,12 +245,17 @@ export class LeaseLayout implements FleetLayout {
     }
     const leaseId = this.#runtime.uuid()
     const metadata = { weight, leaseTtlMs, ...(name === null ? {} : { name }) }
-    const request = { id: leaseId, resource, holder, session, ttlMs, metadata }
-    const answer = await this.#bounded(this.#api.acquire({ ...request, ...NO_LIMITS }))
-    if (answer.kind !== 'granted' && answer.kind !== 'held')
-      throw unexpected('heartbeat', answer.kind)
-    const id = answer.kind === 'granted' ? leaseId : (answer.blockers[0]?.leaseId ?? leaseId)
-    this.#heartbeat = { leaseId: id, session, term }
+    const request = { id: leaseId, resource, holder, session, ttlMs, metadata, ...NO_LIMITS }
+    const ask = (): Promise<AcquireAnswer> => this.#bounded(this.#api.acquire(request))
+    let answer = await ask()
+    const [own] = answer.kind === 'held' ? answer.blockers : []
+    if (own !== undefined) {
+      // Its answer was lost, and whether other instances see it may have been decided anew since.
+      await this.#bounded(this.#api.release({ id: own.leaseId, holder }))
+      answer = await ask()
+    }
+    if (answer.kind !== 'granted') throw unexpected('heartbeat', answer.kind)
+    this.#heartbeat = { leaseId, session, term }
   }
 
   async unpublish(): Promise<void> {

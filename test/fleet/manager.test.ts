@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { failWith, hang } from '../client/harness.ts'
+import { failWith, hang, loseAnswer } from '../client/harness.ts'
 import { CALL_TIMEOUT_MS, fleetWorld, REFRESH_MS, TTL_MS } from './harness.ts'
 
 const names = (events: readonly (readonly [string, unknown])[]): readonly string[] =>
@@ -301,6 +301,23 @@ describe('a node', () => {
     expect(await a.manager.getLiveNodes()).toEqual([a.manager.instanceId])
     await Promise.all([a.manager.stop(), b.manager.stop()])
   })
+
+  it.each([true, false])(
+    'is there for others as it is told to (%s), although it never heard of its heartbeat before',
+    async (isReady) => {
+      const world = fleetWorld()
+      const [a, b] = [world.instance(), world.instance({ ready: !isReady })]
+      await a.manager.start()
+      b.faults.when('acquire', loseAnswer)
+      await b.manager.start()
+      await b.manager.setReady(isReady)
+      b.faults.heal('acquire')
+      await world.runtime.advance(2 * REFRESH_MS)
+      const nodes = await a.manager.getLiveNodes()
+      expect(nodes.includes(b.manager.instanceId)).toBe(isReady)
+      await Promise.all([a.manager.stop(), b.manager.stop()])
+    },
+  )
 
   it('shows no heartbeat after it has stopped, though one was under way', async () => {
     const world = fleetWorld()
