@@ -330,7 +330,11 @@ export class LeaseLayout implements FleetLayout {
     const ask = async (id: string): Promise<AcquireReply | string> => {
       const request = { id, resource, holder, session: holder, ttlMs }
       const answer = await this.#api.acquire({ ...request, ...NO_LIMITS })
-      if (answer.kind === 'granted') return acquired(sessionId, answer.lease)
+      if (answer.kind === 'granted') {
+        // It was handed over. Notified of that later, this instance would still take it for handed over when it has given it away.
+        if (answer.lease.id !== id) this.#noteHandover(answer.lease.id)
+        return acquired(sessionId, answer.lease)
+      }
       if (answer.kind !== 'held') throw unexpected('acquire', answer.kind)
       const [blocker] = answer.blockers
       if (blocker?.holder === holder) return blocker.leaseId
@@ -412,18 +416,17 @@ export class LeaseLayout implements FleetLayout {
     const { id, resource, holder, adopted } = lease
     const isOurs = holder === this.#settings.instanceId && !adopted
     if (!isOurs || kindOf(resource) !== 'session' || this.#notified.has(id)) return
-    this.#notified.add(id)
-    if (this.#notified.size > NOTIFIED_MAX) this.#forgetOldest()
+    this.#noteHandover(id)
     const sessionId = nameOf(resource)
     this.#transferred.add(sessionId)
     listener.transferred(sessionId, null)
   }
 
-  #forgetOldest(): void {
-    for (const oldest of this.#notified) {
-      this.#notified.delete(oldest)
-      return
-    }
+  #noteHandover(leaseId: string): void {
+    this.#notified.add(leaseId)
+    if (this.#notified.size <= NOTIFIED_MAX) return
+    const [oldest] = this.#notified
+    if (oldest !== undefined) this.#notified.delete(oldest)
   }
 
   /** Each page within the call timeout. */

@@ -264,6 +264,40 @@ describe('on any store, through ordinary leases,', () => {
     await stopped
   })
 
+  it('what was handed to an instance and on to another is that one’s, though the first heard of it late', async () => {
+    const world = fleetWorld()
+    const [a, b, c] = [world.instance(), world.instance(), world.instance()]
+    let tell = (): void => undefined
+    const told = new Promise<void>((resolve) => (tell = resolve))
+    // The wake-up does not come, and the ledger is read late.
+    b.faults.when('onWake', async () => () => undefined)
+    const watch = 'watch' as 'list'
+    b.faults.when(watch, (send) => {
+      const late = async function* (): AsyncGenerator<unknown> {
+        for await (const event of send() as unknown as AsyncIterable<unknown>) {
+          await told
+          yield event
+        }
+      }
+      return late() as unknown as Promise<unknown>
+    })
+    for (const { manager } of [a, b, c]) await manager.start()
+    await a.manager.getLiveNodes()
+    await a.manager.tryAcquire('s')
+    expect(await a.manager.handOver('s', b.manager.instanceId)).toBe(true)
+    expect(await b.manager.tryAcquire('s')).toBe(true)
+    tell()
+    await world.runtime.advance(1)
+    await b.manager.getLiveNodes()
+    expect(await b.manager.handOver('s', c.manager.instanceId)).toBe(true)
+    await world.runtime.advance(1)
+    expect(c.manager.isOwned('s')).toBe(true)
+    world.loseData()
+    expect(await b.manager.tryAcquire('s')).toBe(false)
+    expect(c.manager.isOwned('s')).toBe(true)
+    await Promise.all([a.manager.stop(), b.manager.stop(), c.manager.stop()])
+  })
+
   it('what was granted between the loss and the moment it is seen does not count', async () => {
     const world = fleetWorld()
     const b = world.instance()
