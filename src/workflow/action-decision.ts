@@ -124,16 +124,17 @@ export function mergedMark(
 ): WorkflowMark | null {
   if (recorded === null || notified === null) return recorded ?? notified
   const later = notified.fence > recorded.fence ? notified : recorded
-  const isSame = notified.fence === recorded.fence && notified.leaseId === recorded.leaseId
+  const isSame = notified.leaseId === recorded.leaseId
   const revoked = later.revoked || (isSame && (notified.revoked || recorded.revoked))
   return { ...later, revoked, epoch: Math.max(recorded.epoch, notified.epoch) }
 }
 
-/** The lease with the higher fence is the later one. */
+/** The lease with the higher fence is the later one; a revoked lease stays revoked, whatever its fence. */
 export function withLease(mark: WorkflowMark | null, fact: LeaseFact): WorkflowMark {
   if (mark !== null && fact.fence <= mark.fence) return mark
   const { leaseId, fence } = fact
-  return { leaseId, fence, revoked: false, epoch: mark?.epoch ?? -1 }
+  const revoked = mark?.leaseId === leaseId && mark.revoked
+  return { leaseId, fence, revoked, epoch: mark?.epoch ?? -1 }
 }
 
 /** An announcement under the old lease names the new lease, which must have a higher fence. */

@@ -164,6 +164,16 @@ describe('an action guard', () => {
     expect(guard.validate(action({ ...NEW, epoch: 6 }))).toBe(true)
   })
 
+  it('takes a revocation for that of its lease, under whatever fence it knows it', async () => {
+    const guard = await guardAt(5)
+    await guard.process(action({ epoch: 6, fence: 12 }), () => 'done')
+    await guard.revoke({ workflowId: 'w', leaseId: OLD.leaseId, fence: OLD.fence })
+    const next = action({ epoch: 7, fence: 13 })
+    expect(() => guard.validate(next)).toThrow('its lease was revoked')
+    await guard.setLease('w', OLD.leaseId, 13)
+    expect(() => guard.validate(next)).toThrow('its lease was revoked')
+  })
+
   it('leaves the mark where it is when the effect throws, so that the action may come again', async () => {
     const guard = await guardAt(5)
     const failing = action({ epoch: 6 })
