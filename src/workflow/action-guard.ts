@@ -3,7 +3,7 @@
  * all others with an error code. Workflows are independent of each other.
  */
 import type { Tenure } from '../client/contract.ts'
-import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
+import { closedError, invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import { parseLeaseId, refuseUnknown } from '../core/input.ts'
 import { report, reportTo } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
@@ -100,6 +100,7 @@ const OPTIONS = [
   ...['strict', 'marks', 'lookUp', 'tenure', 'signal', 'workflowId', 'log', 'runtime'],
 ]
 const LOGGED_MAX = 10_000
+const CLOSED = 'the guard was closed'
 /** Not refusals: the guard looks up the lease, or its revocation, and decides again. */
 const NEW_LEASE = new Error('the lease is not known yet')
 const UNFOLLOWED_LEASE = new Error('whether the lease was revoked is not known yet')
@@ -124,6 +125,8 @@ export class ActionGuard<Transaction = undefined> implements AsyncDisposable {
   readonly #subscriptions = new Set<Subscription>()
   readonly #unlisten: () => void
   #closing: Promise<void> | null = null
+  /** Its subscriptions have ended: not even what came before is begun any more. */
+  #isClosed = false
 
   constructor(options: ActionGuardOptions<Transaction> = {}) {
     refuseUnknown(options, OPTIONS)
@@ -158,12 +161,16 @@ export class ActionGuard<Transaction = undefined> implements AsyncDisposable {
 
   async #close(): Promise<void> {
     this.#unlisten()
-    await Promise.all([...this.#subscriptions].map((subscription) => subscription.close()))
-    await this.#watch?.close()
+    try {
+      await Promise.all([...this.#subscriptions].map((subscription) => subscription.close()))
+    } finally {
+      this.#isClosed = true
+      await this.#watch?.close()
+    }
   }
 
   #requireOpen(): void {
-    if (this.#closing !== null) throw new LeaseError('CLOSED', 'the guard was closed')
+    if (this.#closing !== null) throw closedError(CLOSED)
   }
 
   /**
@@ -291,6 +298,7 @@ export class ActionGuard<Transaction = undefined> implements AsyncDisposable {
     for (;;) {
       try {
         return await this.#marks.transact({ workflowId, actionId, resent }, (known) => {
+          if (this.#isClosed) throw closedError(CLOSED)
           if (mayLookUp && this.#isNew(action, known.mark)) throw NEW_LEASE
           if (mayAskRevoked && this.#isUnfollowed(action, known.mark)) throw UNFOLLOWED_LEASE
           return this.#decision(action, { ...known, resent }, effect)

@@ -201,6 +201,20 @@ describe('an action guard', () => {
     expect(order).toEqual(['other', 'slow', 'behind'])
   })
 
+  it('carries out nothing that still waits when it is closed', async () => {
+    const guard = await guardAt(5)
+    let finish = (): void => undefined
+    const slow = guard.process(action({ epoch: 6 }), () => {
+      return new Promise<void>((resolve) => (finish = resolve))
+    })
+    const waiting = guard.process(action({ epoch: 7 }), () => 'never')
+    const refused = expect(waiting).rejects.toMatchObject({ code: 'CLOSED' })
+    await guard.close()
+    finish()
+    await slow
+    await refused
+  })
+
   it('does not carry out the same action twice although both come at once', async () => {
     const guard = await guardAt(5)
     const twice = action({ epoch: 6 })

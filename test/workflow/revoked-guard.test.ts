@@ -15,6 +15,7 @@ import {
   MemoryMarks,
   type Action,
   type ActionMarks,
+  type Bus,
   type Orchestrator,
 } from '../../src/workflow/index.ts'
 import { newClient, newWorld } from '../client/harness.ts'
@@ -236,6 +237,25 @@ describe('the watch of a guard', () => {
       () => guard.subscribe(bus, 'compute', () => undefined),
     ]
     for (const use of uses) expect(await codeOf(use())).toBe('CLOSED')
+  })
+
+  it('ends with the guard although a bus cannot end a subscription', async () => {
+    const runtime = new FakeRuntime()
+    const world = newWorld(runtime)
+    const { tenure } = newClient(world, 'one')
+    const bus: Bus = {
+      publish: async () => undefined,
+      announce: async () => undefined,
+      subscribe: async () => ({ close: () => Promise.reject(new Error('the bus is away')) }),
+    }
+    const { leaseId, fence } = await claimWorkflow(tenure, 'w', { bus, runtime })
+    const idleTimers = runtime.pendingTimers
+    const guard = new ActionGuard({ tenure, runtime })
+    await guard.subscribe(bus, 'compute', () => undefined)
+    await guard.setLease('w', leaseId, fence)
+    expect(runtime.pendingTimers).toBeGreaterThan(idleTimers)
+    await expect(guard.close()).rejects.toThrow('the bus is away')
+    expect(runtime.pendingTimers).toBe(idleTimers)
   })
 
   it('ends with the signal that the guard was given', async () => {
