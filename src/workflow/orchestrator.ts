@@ -223,7 +223,12 @@ export class Orchestrator implements FencedLease, AsyncDisposable {
     const { id: oldLeaseId, fence: oldFence } = lease
     const range = await lease.advance({ reason: stateNote(this.state) })
     const newLeaseId = await this.#endLease(() => lease.transfer({ holder: to }))
-    const transferred = await transferredLease(this.#options, newLeaseId, to)
+    const partly = { leaseId: newLeaseId, epoch: range.to }
+    const transferred = await transferredLease(this.#options, newLeaseId, to).catch(
+      (cause: unknown) => {
+        throw unannounced(to, 'its lease could not be read', { details: partly, cause })
+      },
+    )
     const announcement = this.#build(
       { type: LEASE_TRANSFER, target: EVERY_TARGET, priority: 10 },
       { leaseId: oldLeaseId, fence: oldFence, epoch: range.from, previousEpoch: null },
@@ -237,7 +242,8 @@ export class Orchestrator implements FencedLease, AsyncDisposable {
     )
     const handoff = { ...transferred, epoch: range.to }
     await bus.publish([announcement]).catch((cause: unknown) => {
-      throw unannounced(to, handoff, cause)
+      const details = { ...handoff }
+      throw unannounced(to, 'the bus did not accept the announcement', { details, cause })
     })
     return handoff
   }
@@ -441,9 +447,16 @@ async function transferredLease(
 }
 
 /** The receiver has the workflow, and processors that do not ask the store do not know it yet. */
-function unannounced(to: string, handoff: Handoff, cause: unknown): LeaseError {
-  const message = `the workflow was transferred to ${to}, but the bus did not accept the announcement`
-  return new LeaseError('STORE_OUTCOME_UNKNOWN', message, { cause, details: { ...handoff } })
+function unannounced(
+  to: string,
+  why: string,
+  facts: { readonly details: Readonly<Record<string, unknown>>; readonly cause: unknown },
+): LeaseError {
+  return new LeaseError(
+    'STORE_OUTCOME_UNKNOWN',
+    `the workflow was transferred to ${to}, but ${why}`,
+    facts,
+  )
 }
 
 export interface ClaimOptions {

@@ -124,6 +124,17 @@ describe('a handoff', () => {
     expect(error).toMatchObject({ effect: 'unknown', details: { leaseId, fence, epoch } })
   })
 
+  it('says that it may have happened when the lease of the receiver cannot be read', async () => {
+    const { claim, claimFor, world } = newStage()
+    const client = newClient(world, 'one')
+    const one = await claimFor(client, { ttlMs: 60_000 })
+    client.faults.when('get', failWith('STORE_UNAVAILABLE'))
+    const failed = one.handoff('two').catch((thrown: unknown) => thrown)
+    await world.runtime.advance(20_000)
+    const { leaseId, epoch } = await claim('two')
+    expect(await failed).toMatchObject({ effect: 'unknown', details: { leaseId, epoch } })
+  })
+
   it('keeps the TTL, by which the receiver renews, not by the one that it asked for', async () => {
     const { claim, world } = newStage()
     const one = await claim('one', { ttlMs: 3_000 })
