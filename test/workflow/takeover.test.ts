@@ -1,7 +1,14 @@
 /** How a workflow goes from one orchestrator to the next: what the next one knows, and what nobody may slip in between. */
 import { describe, expect, it } from 'vitest'
 import type { Action, Bus, Orchestrator } from '../../src/workflow/index.ts'
-import { ActionGuard, claimWorkflow, currentLease, LocalBus } from '../../src/workflow/index.ts'
+import {
+  ActionGuard,
+  claimWorkflow,
+  currentLease,
+  formatAction,
+  LocalBus,
+  parseAction,
+} from '../../src/workflow/index.ts'
 import { failWith, newClient, newWorld, type TestClient } from '../client/harness.ts'
 import { codeOf } from './code-of.ts'
 
@@ -145,6 +152,16 @@ describe('a handoff', () => {
     const renewals = (await client.tenure.get(two.leaseId))?.renewals ?? 0
     expect(renewals).toBeGreaterThanOrEqual(4)
     expect(renewals).toBeLessThanOrEqual(6)
+  })
+
+  it('can be read by the processors, however many targets were sent to', async () => {
+    const { claim, published } = newStage()
+    const one = await claim('one')
+    const targets = Array.from({ length: 1_000 }, (_, n) => String(n).padStart(256, 't'))
+    await Promise.all(targets.map((target) => one.emit('A', {}, { target })))
+    await one.handoff('two')
+    const announcement = published.at(-1) as Action
+    expect(parseAction(formatAction(announcement))).toEqual(announcement)
   })
 
   it('tells a strict guard of a gap before it, as every action does', async () => {

@@ -5,6 +5,7 @@
 import { invalid, isLeaseError, LeaseError, show } from '../../core/errors.ts'
 import { parseLeaseId, parseSpanMs, refuseUnknown, utf8Length } from '../../core/input.ts'
 import {
+  LEASE_TRANSFER,
   parseEpoch,
   parseWorkflowId,
   PAYLOAD_BYTES_MAX,
@@ -96,8 +97,12 @@ export function parseAction(text: unknown): IncomingAction {
 type Fields = Readonly<Record<string, unknown>>
 
 function actionOf(fields: Fields, text: unknown): IncomingAction {
-  // A message that is short enough has a payload that is, and need not be written out again to be measured.
-  if (utf8Length(String(text)) > PAYLOAD_BYTES_MAX) payloadText(fields['payload'] ?? null)
+  // A message that is short enough has a payload that is, and need not be written out again to be measured. An
+  // announcement names every target, so that the whole message is its limit.
+  const isBounded = fields['action_type'] === LEASE_TRANSFER
+  if (!isBounded && utf8Length(String(text)) > PAYLOAD_BYTES_MAX) {
+    payloadText(fields['payload'] ?? null)
+  }
   return readAction({
     actionId: fields['action_id'],
     actionType: fields['action_type'],
