@@ -59,14 +59,20 @@ export class LocalBus implements Bus {
     for (const action of actions) this.send(action.target, formatAction(action))
   }
 
+  /** Also to a target that is full: it must not keep a revocation from the others. */
   async announce(revocation: Revocation): Promise<void> {
-    this.send(EVERY_TARGET, formatRevocation(revocation))
+    this.#sendToAll(formatRevocation(revocation))
   }
 
   /** Sends a message as it is, without a check. */
   send(target: string, text: string): void {
     if (target !== EVERY_TARGET) return this.#mailbox(target).put({ text, resent: false })
-    for (const mailbox of this.#mailboxes.values()) mailbox.put({ text, resent: false })
+    for (const mailbox of this.#mailboxes.values()) mailbox.requireRoom(text)
+    this.#sendToAll(text)
+  }
+
+  #sendToAll(text: string): void {
+    for (const mailbox of this.#mailboxes.values()) mailbox.add({ text, resent: false })
     this.#forAll.push(text)
     this.#forAllSize += text.length
     while (this.#forAll.length > FOR_ALL_MAX || this.#forAllSize > FOR_ALL_SIZE_MAX) {
@@ -149,12 +155,20 @@ class Mailbox {
   }
 
   put(sent: SentMessage): void {
+    this.requireRoom(sent.text)
+    this.add(sent)
+  }
+
+  requireRoom(text: string): void {
     if (this.#waiting.length + this.#retries.length >= WAITING_MAX) {
       throw this.#full(WAITING_MAX, 'actions')
     }
-    if (this.#waitingSize + this.#retries.size + sent.text.length > WAITING_SIZE_MAX) {
+    if (this.#waitingSize + this.#retries.size + text.length > WAITING_SIZE_MAX) {
       throw this.#full(WAITING_SIZE_MAX, 'characters of actions')
     }
+  }
+
+  add(sent: SentMessage): void {
     this.#waiting.push(sent)
     this.#waitingSize += sent.text.length
     this.#start()

@@ -91,6 +91,20 @@ describe('a bus within a process', () => {
     expect(done).toEqual([0, 1, 2])
   })
 
+  it('tells all targets of a revocation, also when one of them is full', async () => {
+    const { bus, idle } = newStage()
+    for (let n = 0; n < 100_000; n += 1) bus.send('stalled', 'not an action')
+    const revoked: string[] = []
+    await bus.subscribe('compute', {
+      onAction: () => undefined,
+      onRevoked: ({ workflowId }) => revoked.push(workflowId),
+    })
+    await bus.announce({ workflowId: 'w', ...LEASE, reason: null, revokedAtMs: 1 })
+    await idle()
+    expect(revoked).toEqual(['w'])
+    await expect(bus.publish([action(0, { target: '*' })])).rejects.toThrow('may wait for stalled')
+  })
+
   it('does not throw into the void when it is full and something is due again', async () => {
     const { bus, runtime, idle } = newStage()
     let failures = 0
