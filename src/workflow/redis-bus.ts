@@ -64,7 +64,7 @@ const TRIM_SLACK = 1_000
 /**
  * KEYS: stream. ARGV: the length, then messages. A longer stream is trimmed by the oldest messages that every group has
  * acknowledged, in blocks of the server; if that is not enough, nothing is added, and the answer is the group that is
- * furthest behind.
+ * furthest behind. Otherwise there is none: any other answer might be the name of a group.
  */
 const ADD = `local function before(a, b)
   local ams, aseq = string.match(a, '(%d+)-(%d+)')
@@ -89,7 +89,7 @@ if over > 0 and redis.call('EXISTS', KEYS[1]) == 1 then
   if redis.call('XLEN', KEYS[1]) + #ARGV - 1 > kept + ${TRIM_SLACK} then return group end
 end
 for i = 2, #ARGV do redis.call('XADD', KEYS[1], '*', 'message', ARGV[i]) end
-return #ARGV - 1`
+return false`
 const OPTIONS = ['stream', 'lengthMax', 'deliveriesMax', 'retryAfterMs', 'runtime']
 /** Actions in one script, so that a large batch does not hold the server up. */
 const PUBLISHED_AT_ONCE = 500
@@ -175,8 +175,8 @@ export class RedisBus implements Bus {
     const { stream, lengthMax } = this.#options
     const args = [String(lengthMax), ...messages]
     const answer = await runScript(this.#command, { script: ADD, keys: [stream], args })
-    if (Number(answer) === messages.length) return
-    const target = answer === '' ? null : String(answer)
+    if (typeof answer !== 'string') return
+    const target = answer === '' ? null : answer
     const who = target === null ? 'no target has' : `target ${target} has not`
     const message = `the stream ${stream} keeps ${lengthMax} messages and is full: ${who} read the oldest`
     throw new LeaseError('LIMIT_EXCEEDED', message, { details: { limit: lengthMax, target } })

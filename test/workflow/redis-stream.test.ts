@@ -55,6 +55,16 @@ describe('a stream that is full', () => {
     await subscription.close()
   })
 
+  it('refuses what is new also for a target whose name is a number', async () => {
+    const bus = new RedisBus(client, { lengthMax: 100 })
+    await client.xgroup('CREATE', STREAM, '1', '0', 'MKSTREAM')
+    await bus.publish(epochs(0, 100 + SLACK))
+    await expect(bus.publish([action(9_999)])).rejects.toMatchObject({
+      code: 'LIMIT_EXCEEDED',
+      details: { limit: 100, target: '1' },
+    })
+  })
+
   it('keeps what a processor has begun with and not ended, however much was read behind it', async () => {
     const bus = new RedisBus(client, { lengthMax: 100 })
     await client.xgroup('CREATE', STREAM, 'compute', '0', 'MKSTREAM')
