@@ -368,10 +368,14 @@ class RedisConsumer implements Subscription {
   }
 
   async #handle(entry: StreamEntry): Promise<void> {
+    const { group, deliveriesMax } = this.#options
+    if (entry.resentTo !== null && entry.resentTo !== group) {
+      return this.#group.acknowledge(entry.id)
+    }
     const message = readMessage(entry.text)
     if ('reason' in message) return this.#group.bury(entry, message.reason)
-    if (!this.#isMine(message, entry)) return this.#group.acknowledge(entry.id)
-    if (entry.attempts !== null && entry.attempts > this.#options.deliveriesMax) {
+    if (!this.#isMine(message)) return this.#group.acknowledge(entry.id)
+    if (entry.attempts !== null && entry.attempts > deliveriesMax) {
       return this.#group.bury(entry, `was delivered ${entry.attempts} times and never answered`)
     }
     const order = orderOf(message)
@@ -404,9 +408,8 @@ class RedisConsumer implements Subscription {
     }
   }
 
-  #isMine(message: BusMessage, { resentTo }: StreamEntry): boolean {
+  #isMine(message: BusMessage): boolean {
     const { group } = this.#options
-    if (resentTo !== null && resentTo !== group) return false
     return message.kind === 'revoked' || [group, EVERY_TARGET].includes(message.action.target)
   }
 

@@ -197,6 +197,24 @@ describe('a bus on Redis', () => {
     await Promise.all(hung.map((one) => one.close()))
   })
 
+  it('sends again what cannot be read to the target alone that it is a dead letter of', async () => {
+    const bus = new RedisBus(client)
+    const done: string[] = []
+    const targets = ['compute', 'effect']
+    const subscriptions = await Promise.all(
+      targets.map((target) => bus.subscribe(target, { onAction: () => void done.push(target) })),
+    )
+    await client.xadd('tenure:actions', '*', 'message', 'not an action')
+    await expect.poll(async () => (await bus.deadLetters()).length, WITHIN).toBe(2)
+    const [letter] = await bus.deadLetters()
+    await bus.resend(letter?.id ?? '')
+    await bus.publish([action(0, { target: '*' })])
+    await expect.poll(() => done.length, WITHIN).toBe(2)
+    const letters = await bus.deadLetters()
+    expect(letters.map(({ target }) => target).toSorted()).toEqual(targets)
+    await Promise.all(subscriptions.map((one) => one.close()))
+  })
+
   it('sends a dead letter again, to the target that it failed at alone', async () => {
     const bus = new RedisBus(client, { deliveriesMax: 2, retryAfterMs: 20 })
     const guard = new ActionGuard()
