@@ -208,6 +208,6 @@ function entriesOf(reply: unknown): readonly StreamEntry[] {
 type RawEntry = readonly [id: string, fields: readonly string[] | null, attempts?: number]
 
 function fieldOf(fields: readonly string[], name: string): string | null {
-  const at = fields.indexOf(name)
+  const at = fields.findIndex((field, index) => index % 2 === 0 && field === name)
   return at < 0 ? null : (fields[at + 1] ?? null)
 }

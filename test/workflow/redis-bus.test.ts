@@ -75,6 +75,20 @@ describe.each(Object.keys(CLIENTS))('a bus on Redis, through %s', (name) => {
     await guard.close()
   })
 
+  it('reads the message of an entry by the name of its field, whatever other fields say', async () => {
+    const bus = new RedisBus(connected.client)
+    const text = formatAction(action(0))
+    const more = ['kind', 'message', 'from', 'resent_to']
+    await admin.xadd('tenure:actions', '*', ...more, 'message', text)
+    const got: number[] = []
+    const subscription = await bus.subscribe('compute', {
+      onAction: ({ epoch }) => got.push(epoch),
+    })
+    await expect.poll(() => got, WITHIN).toEqual([0])
+    expect(await bus.deadLetters()).toEqual([])
+    await subscription.close()
+  })
+
   it('delivers again what a processor failed at, or died with', async () => {
     const bus = new RedisBus(connected.client, { retryAfterMs: 50 })
     const sent = action(1)
