@@ -57,7 +57,7 @@ export class PostgresGuard<Client extends PostgresClientLike> {
 
   /** Creates the table of marks unless it is there. */
   async init(): Promise<void> {
-    await inTransaction(this.#source, (client) => client.query(POSTGRES_MARK_TABLE))
+    await createTables(this.#source, POSTGRES_MARK_TABLE)
   }
 
   /**
@@ -133,6 +133,19 @@ export interface PostgresPoolLike<Client extends PostgresClientLike = PostgresCl
 }
 
 export type PostgresLike<Client extends PostgresClientLike> = Client | PostgresPoolLike<Client>
+
+const CREATE_LOCK = `SELECT pg_advisory_xact_lock(hashtextextended('tenure_guard', 0))`
+
+/** Creates tables unless they are there. In turns: of two that create a table at once PostgreSQL fails one. */
+export async function createTables<Client extends PostgresClientLike>(
+  source: PostgresLike<Client>,
+  sql: string,
+): Promise<void> {
+  await inTransaction(source, async (client) => {
+    await client.query(CREATE_LOCK)
+    await client.query(sql)
+  })
+}
 
 /**
  * Runs `work` in one transaction. Whatever it throws undoes all of it and nothing else. Called from within such work, on

@@ -4,6 +4,7 @@
  */
 import { conflictOrUnavailable } from '../drivers/postgres-errors.ts'
 import {
+  createTables,
   inTransaction,
   requirePostgres,
   type PostgresClientLike,
@@ -69,7 +70,7 @@ export class PostgresMarks<Client extends PostgresClientLike> implements ActionM
 
   /** Creates the tables unless they are there. */
   async init(): Promise<void> {
-    await inTransaction(this.#source, (client) => client.query(POSTGRES_ACTION_TABLES))
+    await createTables(this.#source, POSTGRES_ACTION_TABLES)
   }
 
   peek(ref: ActionRef): Known {

@@ -2,6 +2,7 @@
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { isLeaseError } from '../../src/core/errors.ts'
+import { guard as fences } from '../../src/guard/index.ts'
 import { ActionGuard, PostgresMarks } from '../../src/workflow/index.ts'
 import { freshDatabase, type Place } from '../servers/shared-servers.ts'
 import { action, OLD } from './mark-stages.ts'
@@ -67,5 +68,17 @@ describe('an effect on PostgreSQL is not carried out', () => {
 
   it('when PostgreSQL finds its error only at the end, which is not the error of a store', async () => {
     await failsUntilMended(['INSERT INTO later VALUES (7)'], { code: '23503' })
+  })
+})
+
+describe('the tables of marks', () => {
+  it('are created once by processors that start at the same moment', async () => {
+    const other = await freshDatabase()
+    const pools = Array.from({ length: 8 }, () => new pg.Pool({ connectionString: other.url }))
+    for (const one of pools) one.on('error', () => undefined)
+    await Promise.all(pools.map((one) => new PostgresMarks(one, 'compute').init()))
+    await Promise.all(pools.map((one) => fences.postgres(one).init()))
+    await Promise.all(pools.map((one) => one.end()))
+    await other.remove()
   })
 })
