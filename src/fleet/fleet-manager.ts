@@ -101,7 +101,7 @@ export class FleetManager implements LeaseManager {
 
   /** The first half of a start: this instance sees the fleet, and the fleet does not see it yet. */
   async connect(): Promise<void> {
-    if (this.#life === 'stopping' || this.#life === 'stopped') throw closedError(STOPPED)
+    if (this.isStopped) throw closedError(STOPPED)
     if (this.#life !== 'new') throw stateError('start', 'called once', this.#life)
     this.#life = 'starting'
     this.#starting = this.#connect()
@@ -235,6 +235,10 @@ export class FleetManager implements LeaseManager {
     return this.#life === 'started'
   }
 
+  get isStopped(): boolean {
+    return this.#life === 'stopping' || this.#life === 'stopped'
+  }
+
   /** Whether this instance should hand over all its sessions. */
   get isDraining(): boolean {
     return this.#isDrainWanted || this.#isWithdrawn
@@ -361,7 +365,7 @@ export class FleetManager implements LeaseManager {
 
   #requireStarted(): void {
     if (this.#life === 'started') return
-    if (this.#life === 'stopping' || this.#life === 'stopped') throw closedError(STOPPED)
+    if (this.isStopped) throw closedError(STOPPED)
     throw stateError('the manager', 'started', this.#life)
   }
 }

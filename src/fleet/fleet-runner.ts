@@ -382,6 +382,7 @@ export async function runFleet(
     throw invalid('sessions', 'must be an array or an async iterable of arrays', sessions)
   }
   const first = isList(sessions) ? readSessions(manager, sessions) : null
+  if (manager.isStopped) throw new LeaseError('CLOSED', 'the manager was stopped')
   const isNew = manager.isNew
   const runner = new FleetRunner(manager, read)
   try {

@@ -120,6 +120,15 @@ describe('a manager with a fleet', () => {
     await stop(world, a)
   })
 
+  it('cannot be had once it was stopped', async () => {
+    const world = fleetWorld()
+    const { manager } = world.instance()
+    await manager.start()
+    await manager.stop()
+    const running = runFleet(manager, ['s'], { poll: () => undefined })
+    await expect(running).rejects.toMatchObject({ code: 'CLOSED' })
+  })
+
   it('has one at a time', async () => {
     const world = fleetWorld()
     const a = await run(world, ['s'])
