@@ -3,7 +3,7 @@
  * loop keeps them, and the node watch sees the other instances. This file has the life cycle (start, readiness,
  * draining, stop) and what runs in the background during it.
  */
-import { HolderClock } from '../client/holder-clock.ts'
+import { HolderClock, type Moment } from '../client/holder-clock.ts'
 import { Listeners } from '../client/listeners.ts'
 import { closedError, invalid, LeaseError } from '../core/errors.ts'
 import type { FencedLease } from '../core/fenced-lease.ts'
@@ -535,8 +535,9 @@ class RenewalLoop {
     const inMs = this.#registry.nextCheckInMs()
     if (inMs === null) return
     const delayMs = Math.min(CHECK_MS_MAX, Math.max(1, Math.ceil(inMs)))
-    const { runtime } = this.#instance
-    this.#checkTimer = runtime.setTimer(delayMs, () => this.#check(), { keepAlive: false })
+    const { runtime, clock } = this.#instance
+    const from = clock.now()
+    this.#checkTimer = runtime.setTimer(delayMs, () => this.#check(from), { keepAlive: false })
   }
 
   /** Runs the next round as soon as after a failure. */
@@ -590,8 +591,11 @@ class RenewalLoop {
     this.#roundTimer = runtime.setTimer(inMs, () => void this.run(), { keepAlive: false })
   }
 
-  #check(): void {
+  #check(from: Moment): void {
     this.#checkTimer = null
+    const { clock } = this.#instance
+    // The timer of the next round is late by as long as the host slept.
+    if (clock.sleptBetween(from, clock.now())) this.hurry()
     this.#registry.checkDeadlines()
     this.scheduleCheck()
   }

@@ -138,6 +138,19 @@ describe('a session', () => {
     await manager.stop()
   })
 
+  it('is renewed soon after its host slept, while that is in time', async () => {
+    const world = fleetWorld()
+    const [leaseTtlMs, refreshMs] = [30_000, 10_000]
+    const { manager } = world.instance({ leaseTtlMs, heartbeatTtlMs: leaseTtlMs, refreshMs })
+    await manager.start()
+    await manager.tryAcquire('s')
+    world.runtime.suspend(0.9 * leaseTtlMs)
+    expect(manager.state('s')).toBe('uncertain')
+    await world.runtime.advance(1_500)
+    expect(manager.state('s')).toBe('owned')
+    await manager.stop()
+  })
+
   it('is lost at once when the store says that it is not ours', async () => {
     const world = fleetWorld()
     const { manager, events } = world.instance()
