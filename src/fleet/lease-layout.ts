@@ -553,7 +553,8 @@ const RATE_ALLOWED = 0.99
  */
 export class GracePeriod {
   readonly #clock: HolderClock
-  #term: Term | null = null
+  /** On the monotonic clock alone: a holder counts the clock that is ahead, and this must not be over before a holder. */
+  #untilMs = -Infinity
 
   constructor(clock: HolderClock) {
     this.#clock = clock
@@ -561,13 +562,11 @@ export class GracePeriod {
 
   /** 0 outside a grace period. */
   get leftMs(): number {
-    if (this.#term === null) return 0
-    return Math.max(0, this.#clock.remainingMs(this.#term, this.#clock.now()))
+    return Math.max(0, this.#untilMs - this.#clock.now().monotonicMs)
   }
 
   /** `ttlMs` is the longest TTL of leases in the fleet. */
   begin(ttlMs: number): void {
-    // Twice: `remainingMs` shortens this term as it shortens a holder's, and this one must be longer.
-    this.#term = { from: this.#clock.now(), spanMs: ttlMs / RATE_ALLOWED / RATE_ALLOWED }
+    this.#untilMs = this.#clock.now().monotonicMs + ttlMs / RATE_ALLOWED
   }
 }

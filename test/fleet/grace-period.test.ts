@@ -25,3 +25,14 @@ it('a second loss counts from itself', async () => {
   await runtime.advance(TTL_MS)
   expect(rest.leftMs).toBeGreaterThan(0)
 })
+
+it('is no shorter because somebody sets the wall clock forward', async () => {
+  const runtime = new FakeRuntime({ hasBootClock: false })
+  const rest = new GracePeriod(new HolderClock(runtime))
+  rest.begin(TTL_MS)
+  runtime.stepWall(2 * TTL_MS)
+  await runtime.advance(TTL_MS)
+  expect(rest.leftMs).toBeGreaterThan(0)
+  await runtime.advance(TTL_MS / 50)
+  expect(rest.leftMs).toBe(0)
+})
