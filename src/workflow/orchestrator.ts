@@ -353,6 +353,8 @@ function parseOwnType(value: unknown): string {
 
 const RETRY_MS_MAX = 1_000
 const RETRY_MS_MIN = 20
+/** After the host has slept, a timer is late by as long as it slept: so what is left is looked at this often. */
+const LOOK_MS = 1_000
 
 interface WorkflowRenewalOptions {
   readonly lease: Lease
@@ -396,7 +398,11 @@ class WorkflowRenewal {
 
   #schedule(delayMs: number): void {
     const { runtime } = this.#options
-    this.#timer = runtime.setTimer(delayMs, () => void this.#renew(), { keepAlive: false })
+    const onTimer = (): void => {
+      if (delayMs > LOOK_MS) this.#schedule(this.#untilDueMs())
+      else void this.#renew()
+    }
+    this.#timer = runtime.setTimer(Math.min(delayMs, LOOK_MS), onTimer, { keepAlive: false })
   }
 
   async #renew(): Promise<void> {

@@ -114,6 +114,15 @@ describe('an orchestrator', () => {
     expect(orchestrator.signal.aborted).toBe(false)
   })
 
+  it('renews itself soon after its host slept, if little is left then', async () => {
+    const { claim, world } = newStage()
+    const orchestrator = await claim('one', { ttlMs: 300_000 })
+    await world.runtime.advance(10_000)
+    world.runtime.suspend(250_000)
+    await world.runtime.advance(2_000)
+    expect(orchestrator.remainingMs).toBeGreaterThan(290_000)
+  })
+
   it('goes on trying to renew while the store is away', async () => {
     const { world, bus } = newStage()
     const { tenure, faults } = newClient(world, 'one')
