@@ -122,6 +122,9 @@ const WAITING_MAX = 100_000
 /** Characters of all messages that wait for one target. */
 const WAITING_SIZE_MAX = 256 * 1_024 * 1_024
 
+/** While there is always something new, what failed and is due again is looked for this often. */
+const LOOK_MS = 10
+
 interface SentMessage {
   readonly text: string
   readonly resent: boolean
@@ -225,8 +228,14 @@ class Mailbox {
   async #run(): Promise<void> {
     // Asynchronous: the publisher must not run the processors.
     await Promise.resolve()
-    for (const key of this.#retries.due(this.#runtime.monotonicMs())) await this.#retryQueue(key)
+    let lookMs = -Infinity
     while (this.#listeners.length > 0) {
+      const nowMs = this.#runtime.monotonicMs()
+      if (nowMs >= lookMs) {
+        lookMs = nowMs + LOOK_MS
+        for (const key of this.#retries.due(nowMs)) await this.#retryQueue(key)
+        continue
+      }
       const sent = this.#waiting.shift()
       if (sent === undefined) return
       this.#waitingSize -= sent.text.length

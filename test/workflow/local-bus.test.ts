@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { LeaseError } from '../../src/core/errors.ts'
+import { pause } from '../../src/runtime/pause.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { readAction, type Action } from '../../src/workflow/action.ts'
 import { ActionGuard, LocalBus } from '../../src/workflow/index.ts'
@@ -89,6 +90,24 @@ describe('a bus within a process', () => {
     await bus.publish([action(0), action(2), action(1)])
     await idle()
     expect(done).toEqual([0, 1, 2])
+  })
+
+  it('gives an action that failed its next turn however much else there is to do', async () => {
+    const { bus, runtime, idle } = newStage()
+    const done: string[] = []
+    let failures = 0
+    await bus.subscribe('compute', {
+      onAction: async ({ workflowId, epoch }) => {
+        if (workflowId === 'w' && failures++ === 0) throw new Error('not yet')
+        await pause(runtime, 10, { keepAlive: true })
+        done.push(`${workflowId}${epoch}`)
+      },
+    })
+    await bus.publish([action(0)])
+    const others = Array.from({ length: 100 }, (_, epoch) => action(epoch, { workflowId: 'v' }))
+    await bus.publish(others)
+    await idle()
+    expect(done.indexOf('w0')).toBeLessThan(20)
   })
 
   it('tells all targets of a revocation, also when one of them is full', async () => {
