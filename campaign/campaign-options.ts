@@ -22,7 +22,7 @@ export function helpOf(names: readonly string[]): string {
   return `npm run campaign -- [options]
 
 Tries Tenure at length and writes campaign/results and docs/reliability.md. Without options it
-runs all of it: about 6 hours of two cores, with nothing else on the machine.
+runs all of it: about 7 hours of two cores, with nothing else on the machine.
 
   --only PARTS    some of ${names.join(', ')}
   --step TEXT     only the steps with this text in their name

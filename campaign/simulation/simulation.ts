@@ -3,16 +3,16 @@ import { childReport } from '../child-report.ts'
 import type { Part, Step, StepOutcome } from '../part.ts'
 import type { WorldsOrder, WorldsReport } from './play-worlds.ts'
 
-const STEPS = 6
+const STEPS = 13
 const WHOLE_MINUTES = 8
 const REPLAY_EVERY = 80
 /** Seeds of different steps and different runs do not meet. */
 const SEEDS_PER_STEP = 1_000_000
-const SEEDS_PER_RUN = 10_000_000
+const SEEDS_PER_RUN = 20_000_000
 
 function step(index: number): Step {
   return {
-    name: `worlds ${index + 1} of ${STEPS}`,
+    name: `worlds, step ${index + 1}`,
     minutes: WHOLE_MINUTES,
     run: async ({ seed, minutes, say }) => {
       const first = (seed % 1_000) * SEEDS_PER_RUN + index * SEEDS_PER_STEP + 1
