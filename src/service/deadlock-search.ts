@@ -219,13 +219,16 @@ export class DeadlockSearch {
     return false
   }
 
+  /** None if they were asked for anew meanwhile: those are in no cycle that was found. */
   async #togetherWith(ticket: Ticket): Promise<readonly Ticket[]> {
-    const { group, holder } = ticket
+    const { id, group, holder, orderUs } = ticket
     if (group === null) return [ticket]
     const { waiters } = await this.#newReadings().readHolder(holder)
-    return waiters.filter((waiter): waiter is Ticket => {
+    const together = waiters.filter((waiter): waiter is Ticket => {
       return waiter.kind === 'ticket' && waiter.group === group
     })
+    const isStillThere = together.some((one) => one.id === id && one.orderUs === orderUs)
+    return isStillThere ? together : []
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Entry } from '../../src/core/lease.ts'
-import { parseResource, type Extent } from '../../src/core/resource.ts'
+import { parseResource, type Extent, type Resource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import type { EntryQuery, Found } from '../../src/store-port/store.ts'
@@ -436,6 +436,48 @@ describe('a cycle that a second look', () => {
       return entry.kind === 'ticket' ? { ...entry, orderUs: entry.orderUs + 1 } : entry
     }
     expect(await refusedIn(filedAnew)).toEqual([])
+  })
+
+  it('found of several that lapse and are asked for anew before they are refused does not', async () => {
+    const ticks = new ManualTicks()
+    let looks = 0
+    let askAnew = async (): Promise<void> => undefined
+    const store = new (class extends MemoryStore {
+      override async find(query: EntryQuery): Promise<Found> {
+        const isAboutWaits = query.holder === 'bob' && query.states?.includes('pending') === true
+        if (isAboutWaits) looks += 1
+        // The first two looks find the cycle; the third is for all that wait together.
+        if (isAboutWaits && looks === 3) await askAnew()
+        return super.find(query)
+      }
+    })({ ticks })
+    const service = new LeaseService({ store, runtime: new FakeRuntime() })
+    const span = { ttlMs: 3_600_000, claimWindowMs: 60_000 }
+    const ask = async (who: string, resource: Resource, under: string[]): Promise<string> => {
+      const own = { id: systemRuntime.uuid(), resource, holder: who, session: who, under }
+      await service.acquire({ ...own, ...span, waitMs: under.length === 0 ? 0 : 600_000 })
+      return own.id
+    }
+    const [door, gate, hall] = ['door', 'gate', 'hall'].map((name) => parseResource(`work:${name}`))
+    if (door === undefined || gate === undefined || hall === undefined) throw new Error('a place')
+    const [anns, bobs] = [await ask('ann', door, []), await ask('bob', gate, [])]
+    await ask('ann', gate, [anns])
+    const members = [door, hall].map((resource) => ({ id: systemRuntime.uuid(), resource }))
+    const several = { group: systemRuntime.uuid(), members, holder: 'bob', session: 'bob' }
+    const askForSeveral = () => {
+      return service.acquireAll({ ...several, ...span, under: [bobs], waitMs: 600_000 })
+    }
+    askAnew = async () => {
+      ticks.pass(60_001)
+      expect((await askForSeveral()).kind).toBe('queued_all')
+    }
+    await askForSeveral()
+    await service.settled()
+    expect(looks).toBeGreaterThanOrEqual(3)
+    const failed = await service.history({ types: ['lease.failed'] })
+    expect(failed.map(({ event }) => (event as { failure?: string }).failure)).not.toContain(
+      'deadlock',
+    )
   })
 })
 
