@@ -21,6 +21,7 @@ import type { Extent, Resource } from '../core/resource.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type {
   AdvanceAnswer,
+  AcquireAnswer,
   DeriveRequest,
   LeaseApi,
   ReleaseAllRequest,
@@ -62,6 +63,8 @@ export type UnheldLease = LeaseTarget & { readonly session: string }
 /** Hears what the store says of the lease, whatever it was asked. */
 export interface AnswerListener {
   readonly info: LeaseInfo
+  /** The holder has the lease no more. */
+  readonly isOver: boolean
   /** `sent`: before the store was asked. */
   onDescribed(lease: LeaseInfo, sent: Moment): void
   onRefused(refusal: Refusal): void
@@ -272,10 +275,12 @@ export class LeaseRequests {
     const request: DeriveRequest = { session, ...asked, id: runtime.uuid(), parent, by }
     const first = clock.now()
     let last = first
-    const answer = await this.#retry(() => {
+    const send = (): Promise<AcquireAnswer> => {
       last = clock.now()
       return api.derive(request)
-    }).catch((error: unknown) => {
+    }
+    // Once the lease is over there is nothing to derive from, and nobody waits for the answer any more.
+    const answer = await this.#retry(send, () => this.#listener.isOver).catch((error: unknown) => {
       if (effectOf(error) === 'unknown') this.#discardChild(request)
       throw error
     })
@@ -314,10 +319,10 @@ export class LeaseRequests {
     return remainingBudget(limits, used)
   }
 
-  #retry<Answer>(send: () => Promise<Answer>): Promise<Answer> {
+  #retry<Answer>(send: () => Promise<Answer>, isOver = () => false): Promise<Answer> {
     const { runtime } = this.#context
-    const limits = { runtime, withinMs: WITHIN_MS, stopIf: () => this.#context.hasEnded }
-    return retry(limits, async () => send())
+    const stopIf = (): boolean => this.#context.hasEnded || isOver()
+    return retry({ runtime, withinMs: WITHIN_MS, stopIf }, async () => send())
   }
 
   #refusal(refusal: Refusal): LeaseError {

@@ -8,6 +8,7 @@ import {
   failWith,
   first,
   follow,
+  hang,
   loseAnswer,
   newClient,
   newWorld,
@@ -252,6 +253,22 @@ describe('a derived lease', () => {
     await advance(10_000)
     expect(deriving.error().code).toBe('STORE_OUTCOME_UNKNOWN')
     expect((await tenure.get(root.id))?.delegation).toMatchObject({ used: {}, children: [] })
+  })
+
+  it('is not asked for again once the lease that it is derived from is lost, and leaves no timer', async () => {
+    const { tenure, world, root, faults, advance } = await supervision()
+    faults.when('derive', failWith('STORE_UNAVAILABLE'))
+    const deriving = follow(root.derive({ holder: 'ann' }))
+    await advance(200)
+    await tenure.revoke(root.id)
+    await advance(1)
+    expect(deriving.error().code).toBe('LEASE_LOST')
+    faults.when('derive', hang)
+    const asked = faults.count('derive')
+    await advance(2_000)
+    expect(faults.count('derive')).toBe(asked)
+    await tenure.close()
+    expect(world.runtime.pendingTimers).toBe(0)
   })
 
   it('of another session is taken over there by its id, and signed there as well', async () => {
