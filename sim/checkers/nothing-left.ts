@@ -6,7 +6,7 @@
 import type { LeaseId } from '../../src/core/lease.ts'
 import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
 import { lastTerm, type LeaseLife } from '../lease-life.ts'
-import type { CallBegun, Who } from '../log.ts'
+import type { Asked, CallBegun, Who } from '../log.ts'
 import type { TimedEvent } from '../store-host.ts'
 import { eventsById } from './ledger-walk.ts'
 
@@ -100,7 +100,7 @@ function leasesLeft(evidence: Evidence): readonly Complaint[] {
     const givenLife = lives.get(given.leaseId)
     if (life === undefined || givenLife === undefined || isLeftToItsEnd(givenLife)) return []
     const untilUs = Math.min(life.end?.atUs ?? Infinity, lastTerm(life).dueUs)
-    const sentUs = Math.max(entry.atUs, answeredUs(given, evidence))
+    const sentUs = Math.max(entry.atUs, answeredUs(given, untilUs, evidence))
     const retryUs = retryDueUs(given.leaseId, untilUs, evidence)
     if (untilUs <= Math.max(sentUs, retryUs) + SLACK_US) return []
     if (affected(given, { fromUs: entry.atUs, toUs: untilUs }, evidence)) return []
@@ -128,18 +128,33 @@ function lostWith({ log, parents }: Evidence): (leaseId: LeaseId) => LeaseId {
 }
 
 /**
- * When the last answer came to what the process had asked before the loss. A store that decides before it asks may not
- * send the release before: decided on what an earlier request may be changing, it would miss, and few calls are in
- * flight at a time.
+ * When the last answer came to what the process had asked before the loss; infinite where one had not come by then. A store
+ * that decides before it asks may not send the release before: decided on what an earlier request may be changing, it
+ * would miss, and few calls are in flight at a time.
  */
-function answeredUs(lost: Who & At, { log, store }: Evidence): number {
+function answeredUs(lost: Who & At, untilUs: number, { log, store }: Evidence): number {
   if (store === 'memory') return lost.atUs
-  const last = log.findLast((entry) => {
-    if (entry.kind !== 'answered' || entry.process !== lost.process) return false
-    return entry.sentUs < lost.atUs
-  })
-  return last?.atUs ?? lost.atUs
+  const isEarlier = (who: Who, sentUs: number): boolean => {
+    return who.process === lost.process && sentUs < lost.atUs
+  }
+  const asked = new Set<string>()
+  let lastUs = lost.atUs
+  for (const entry of log) {
+    if (entry.atUs > untilUs) break
+    if (entry.kind === 'asked' && isEarlier(entry, entry.atUs))
+      asked.add(callName(entry, entry.atUs))
+    if (entry.kind !== 'answered' || !isEarlier(entry, entry.sentUs)) continue
+    asked.delete(callName(entry, entry.sentUs))
+    lastUs = entry.atUs
+  }
+  return asked.size > 0 ? Infinity : lastUs
 }
+
+function callName({ session, method, leaseId, requestId }: Call, sentUs: number): string {
+  return `${session} ${method} ${leaseId} ${requestId} ${sentUs}`
+}
+
+type Call = Pick<Asked, 'session' | 'method' | 'leaseId' | 'requestId'>
 
 interface At {
   readonly leaseId: LeaseId
@@ -174,6 +189,9 @@ function affected(
     if (entry.kind === 'stopped') return entry.process === process
     if (entry.kind === 'crashed') return entry.session === session
     if (entry.kind !== 'fault' || entry.atUs < fromUs) return false
+    // What else its process asks for goes with one of the next calls, of which there are two at a time.
+    const keepsOthers = store === 'optimistic' && entry.fault === 'call_hangs'
+    if (keepsOthers && entry.process === process) return true
     return entry.leaseId === leaseId && makesLate.has(entry.fault)
   })
 }

@@ -152,8 +152,11 @@ describe('a derived lease that was lost', () => {
     return { kind: 'signal', ...WHO, leaseId: CHILD, code: 'LEASE_LOST', reason }
   }
 
-  function complaints(observations: readonly Observation[]): readonly Complaint[] {
-    const log = observations.map((observation) => ({ atUs: LOST_US, ...observation }))
+  function complaints(
+    observations: readonly Observation[],
+    before: readonly Logged[] = [],
+  ): readonly Complaint[] {
+    const log = [...before, ...observations.map((one) => ({ atUs: LOST_US, ...one }))]
     return nothingLeft.check(evidenceOf(SLOW_THEN_QUICK, log))
   }
 
@@ -164,6 +167,23 @@ describe('a derived lease that was lost', () => {
 
   it('with its parent is left until the release of that one arrives', () => {
     expect(complaints([lost('parent_ended'), slow(PARENT)])).toEqual([])
+  })
+
+  it('is left while an answer is missing to what was asked before, behind which the release goes', () => {
+    const sentUs = LOST_US - 1_000
+    const call = { ...WHO, method: 'renew', leaseId: CHILD, requestId: null } as const
+    const others = { ttlMs: null, priority: 0, group: null, parentId: null } as const
+    const asked: Logged = { atUs: sentUs, kind: 'asked', ...call, ...others }
+    const told = { answer: 'renewed', sentUs, renewals: 1, givenId: CHILD } as const
+    const answered: Logged = { atUs: sentUs + 500, kind: 'answered', ...call, ...told }
+    expect(complaints([lost('deadline_passed')], [asked])).toEqual([])
+    expect(complaints([lost('deadline_passed')], [asked, answered])).toHaveLength(1)
+  })
+
+  it('is left while a call hangs that keeps others of its process back', () => {
+    const hangs = { kind: 'fault', fault: 'call_hangs', process: 'ada', leaseId: PARENT } as const
+    expect(complaints([lost('deadline_passed'), hangs])).toEqual([])
+    expect(complaints([lost('deadline_passed'), { ...hangs, process: 'bea' }])).toHaveLength(1)
   })
 
   it.each([
