@@ -3,7 +3,7 @@ import { childReport } from '../child-report.ts'
 import type { Part, Step, StepOutcome } from '../part.ts'
 import type { WorldsOrder, WorldsReport } from './play-worlds.ts'
 
-const STEPS = 13
+const STEPS = 10
 const WHOLE_MINUTES = 8
 const REPLAY_EVERY = 80
 /** Seeds of different steps and different runs do not meet. */
