@@ -158,8 +158,10 @@ export class DeadlockSearch {
       const cycle = await cycleOf(start, readings)
       if (cycle === null) continue
       const again = await this.#confirm(start)
-      if (again !== null && again.name !== cycle.name) this.#starts.add(start.id)
-      else if (again !== null) await this.#refuse(again, start)
+      const isSame = again?.name === cycle.name
+      const isRefused = isSame && (await this.#refuse(again, start))
+      // One that was confirmed and broken may not have been the only one.
+      if (isRefused || (again !== null && !isSame)) this.#starts.add(start.id)
       // What was read is no longer so for the requests that are still to be looked at.
       readings.forget()
     }
@@ -185,7 +187,8 @@ export class DeadlockSearch {
       const again = await this.#confirm(start)
       if (again?.name !== cycle.name) return null
       const isRefused = await this.#refuse(again, start)
-      return isRefused ? { kind: 'deadlock', leaseId, cycle: again.steps } : null
+      const isOwn = isRefused && again.youngest === null
+      return isOwn ? { kind: 'deadlock', leaseId, cycle: again.steps } : null
     } catch (error) {
       // The holder goes on waiting, and looks again with its next question.
       this.#fault.failed(error)
@@ -201,7 +204,7 @@ export class DeadlockSearch {
    * Refuses the youngest ticket, with all that can only be served together with it. Where all in the cycle are upgrades
    * it is the one that was asked for last, and its own holder takes it back when it looks: if every holder took back its
    * own, two that were asked for in the same moment would both be refused. What was served since the look stays. Says
-   * whether it was the upgrade from which the search started.
+   * whether anything was refused: of upgrades only the one from which the search started is.
    */
   async #refuse({ youngest, ids, steps: cycle }: Cycle, start: Waiter): Promise<boolean> {
     const { runner, store } = this.#options
@@ -212,11 +215,13 @@ export class DeadlockSearch {
       const { outcome } = await runner.run({ kind: 'withdraw_upgrade', ...upgrade })
       return outcome.kind === 'upgrade_withdrawn'
     }
+    let isRefused = false
     for (const { id: leaseId, resource, extent, orderUs } of await this.#togetherWith(youngest)) {
       const ticket = { leaseId, resource, extent, orderUs }
-      await runner.run({ kind: 'refuse_deadlock', ...ticket, cycle })
+      const { hadEffect } = await runner.run({ kind: 'refuse_deadlock', ...ticket, cycle })
+      isRefused ||= hadEffect
     }
-    return false
+    return isRefused
   }
 
   /** None if they were asked for anew meanwhile: those are in no cycle that was found. */

@@ -298,6 +298,17 @@ describe('a cycle is broken when it is closed', () => {
   })
 })
 
+it('all cycles through one request are broken, not only the first that is found', async () => {
+  await world.hold('cyd', 'work:x')
+  for (const reader of ['ann', 'kim']) await world.hold(reader, 'work:y', { mode: 'shared' })
+  await world.wait('eve', 'work:y')
+  for (const reader of ['ann', 'kim']) await world.wait(reader, 'work:x')
+  await world.give('cyd', 'work:x', 'eve')
+  await world.settled()
+  const failed = await world.api.history({ types: ['lease.failed'] })
+  expect(failed.map(({ event }) => event.holder).toSorted()).toEqual(['ann', 'kim'])
+})
+
 describe('nobody is refused', () => {
   it('who waits for a lease whose holder was asked to finish: it ends by itself', async () => {
     await world.hold('ann', 'work:a')
