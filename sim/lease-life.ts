@@ -172,7 +172,10 @@ function nextTerm(life: LeaseLife, timed: TimedEvent, trueUs: TrueUs): Term | nu
   if (event.type === 'lease.renewed') {
     const { ttlMs, deadline } = event
     const term = granted(ttlMs)
-    return { ...term, deadline, keptUs: Math.max(before.keptUs + 1, term.keptUs) }
+    // By a TTL that is shorter than what is left it is renewed where the way to the server is allowed more for.
+    const dueUs = Math.max(before.dueUs, term.dueUs)
+    const endUs = Math.max(before.endUs, term.endUs)
+    return { ...term, deadline, dueUs, endUs, keptUs: Math.max(before.keptUs + 1, term.keptUs) }
   }
   if (event.type === 'lease.adopted') {
     const { deadline } = event

@@ -108,6 +108,18 @@ describe('the end of a lease as the checkers compute it', () => {
     const [parent] = lives.map((life) => lastTerm(life).endUs)
     expect(parent).toBe((3 + TTL_MS) * 1000)
   })
+
+  it('is no sooner for a renewal by less than is left, which a slow way to the server lets extend it', () => {
+    const course: Course = [
+      [ASKED, 0, 20],
+      [renew({ ttlMs: TTL_MS - 400 }), 3, 600],
+    ]
+    const [life] = leaseLives(ledgerOf(course), PARENTS, ({ us }) => us)
+    expect(life?.terms.map(({ dueUs, endUs }) => [dueUs, endUs])).toEqual([
+      [TTL_MS * 1000, TTL_MS * 1000],
+      [TTL_MS * 1000, TTL_MS * 1000],
+    ])
+  })
 })
 
 describe('the end that a holder counts on', () => {
