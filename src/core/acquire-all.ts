@@ -11,6 +11,7 @@ import {
   askToFinish,
   endedBefore,
   grant,
+  isAnothers,
   queuedOutcome,
   retryAfterMsOf,
   ticketOf,
@@ -105,13 +106,14 @@ function answerRepeat(
   { members }: AcquireAll,
 ): Decision<AcquireAllOutcome> | null {
   const leases: Lease[] = []
-  for (const [index, { leaseId, holder, resource, session }] of members.entries()) {
-    const adopted = adoptedIn(views[index], { holder, session }, draft.now)
+  for (const [index, member] of members.entries()) {
+    const { leaseId } = member
+    const adopted = adoptedIn(views[index], member, draft.now)
     if (adopted !== null && adopted.kind !== 'granted') return draft.answer(adopted)
     if (adopted !== null) leases.push(adopted.lease)
     const known = draft.entries.get(leaseId)
     if (known === undefined || adopted !== null) continue
-    if (known.holder !== holder || known.resource !== resource) {
+    if (isAnothers(known, member, draft.now)) {
       return draft.answer({ kind: 'id_taken', leaseId, resource: known.resource })
     }
     if (known.kind === 'ticket') continue
