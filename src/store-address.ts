@@ -94,7 +94,7 @@ const OPTIONS_OF: Readonly<Record<Kind, readonly (keyof StoreOptions)[]>> = {
   http: ['namespace', 'callMs', 'token'],
 }
 
-/** A secret stands in no URL: those are shown. */
+/** A secret stands in no URL: those are shown. Nor is it shown in an error. */
 const NOT_IN_URL: readonly (keyof StoreOptions)[] = ['token']
 
 const EXPECTED_URL =
@@ -159,6 +159,11 @@ function schemeOf(text: string): string {
 function refuseFragment(text: string): void {
   if (!text.includes('#')) return
   throw invalid('store', 'must have no # in its URL (in a password write %23)', '#')
+}
+
+/** A password with a question mark in it: what follows looks like parameters, up to the host. */
+function mayBePassword(parameters: string): boolean {
+  return parameters.includes('%40')
 }
 
 const PORT_MAX = 65_535
@@ -286,7 +291,7 @@ function readServers(scheme: string, rest: string): readonly URL[] {
   return hosts.split(',').map((host) => {
     const text = `${scheme}://${host}${path}`
     if (host !== '' && URL.canParse(text)) return new URL(text)
-    throw invalid('store', EXPECTED_URL, `${scheme}:${rest}`)
+    throw invalid('store', EXPECTED_URL, schemeOf(`${scheme}:${rest}`))
   })
 }
 
@@ -343,7 +348,8 @@ function readParameters(
 
 function unknownParameter(kind: Kind, others: string): Error {
   const [name = ''] = new URLSearchParams(others).keys()
-  return invalid('store', `parameters must be among ${urlOptionsOf(kind).join(', ')}`, name)
+  const names = urlOptionsOf(kind).join(', ')
+  return invalid('store', `parameters must be among ${names}`, mayBePassword(others) ? '…' : name)
 }
 
 function settle(kind: Kind, parameters: Parameters, options: StoreOptions): Settled {
@@ -351,7 +357,8 @@ function settle(kind: Kind, parameters: Parameters, options: StoreOptions): Sett
   for (const name of STORE_OPTIONS) {
     const inOptions = options[name]
     if (inOptions !== undefined && !OPTIONS_OF[kind].includes(name)) {
-      throw invalid(name, `must not be given for a ${kind} store`, inOptions)
+      const got = NOT_IN_URL.includes(name) ? 'one' : inOptions
+      throw invalid(name, `must not be given for a ${kind} store`, got)
     }
     const inUrl = parameters[name] === undefined ? undefined : valueOf(name, parameters[name])
     if (inUrl !== undefined && inOptions !== undefined && inUrl !== inOptions) {

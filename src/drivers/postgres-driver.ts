@@ -140,10 +140,16 @@ export function readPostgresUrl(text: unknown): { readonly href: string; readonl
     const expected = 'must be postgres://user@host:port/database'
     throw invalid('store', expected, given.split(/[/@?]/, 1)[0])
   }
+  // The driver would look for a host of the user's name, and errors would name the rest as the database.
+  if (url.username === '' && url.pathname.includes('@')) {
+    throw invalid('store', 'must have its user and password escaped (for / write %2F)', '…')
+  }
   const unknown = [...url.searchParams.keys()].find((name) => !DRIVER_PARAMETERS.includes(name))
   if (unknown !== undefined) {
     const known = [...OWN_PARAMETERS, ...DRIVER_PARAMETERS].join(', ')
-    throw invalid('store', `parameters must be among ${known}`, unknown)
+    // With an @ it may be the rest of a password that has a question mark in it.
+    const got = /@|%40/.test(url.search) ? '…' : unknown
+    throw invalid('store', `parameters must be among ${known}`, got)
   }
   const { href } = url
   url.password = ''

@@ -150,7 +150,7 @@ export function addressOf(url: unknown): RedisAddress {
     throw invalid('store', EXPECTED, parsed === null ? 'something else' : parsed.protocol)
   }
   const [, database = '0'] = /^\/?(\d{1,5})?$/.exec(parsed.pathname) ?? [null, 'none']
-  if (database === 'none') throw invalid('store', EXPECTED, parsed.pathname)
+  if (database === 'none') throw invalid('store', EXPECTED, 'another path')
   const host = parsed.hostname.replace(/^\[(.*)\]$/, '$1')
   return {
     host,

@@ -190,10 +190,26 @@ describe('opening', () => {
       'mysql://app:secret@host/db',
       'redis://app:secret@',
       'postgres://a:secret@/',
+      'redis://app:12/34secret@host:6379',
+      'redis://:12?34secret@host',
+      'redis://:12?3=4&secret@host',
+      'postgres://app:12/34secret@host/db',
+      'postgres://app:12?34secret@host/db',
+      'http:app:secret@host:7420',
+      'http:///app:secret@host:7420',
     ]) {
       const message = await openTenure(url, { holder: 'a' }).catch((error: Error) => error.message)
       expect(message).toMatch(/must|cannot/)
       expect(message).not.toContain('secret')
+    }
+  })
+
+  it('never repeats a token, wherever it was given', async () => {
+    for (const url of ['sqlite:leases.db', 'redis://localhost', 'http://a:7420']) {
+      const token = 'a secret'
+      const said = await openTenure(url, { holder: 'a', token }).catch((error: unknown) => error)
+      expect(said).toMatchObject({ code: 'INVALID_INPUT', details: { field: 'token' } })
+      expect(String(said)).not.toContain('secret')
     }
   })
 
