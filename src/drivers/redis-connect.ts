@@ -156,9 +156,19 @@ export function addressOf(url: unknown): RedisAddress {
     host,
     port: parsed.port === '' ? PORT_DEFAULT : Number(parsed.port),
     db: Number(database),
-    ...(parsed.username === '' ? {} : { username: decodeURIComponent(parsed.username) }),
-    ...(parsed.password === '' ? {} : { password: decodeURIComponent(parsed.password) }),
+    ...(parsed.username === '' ? {} : { username: unescaped(parsed.username) }),
+    ...(parsed.password === '' ? {} : { password: unescaped(parsed.password) }),
     ...(parsed.protocol === 'rediss:' ? { tls: { servername: host } } : {}),
+  }
+}
+
+function unescaped(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    // No fault: this is the answer.
+    const expectation = 'must have its user and password escaped (for % write %25)'
+    throw invalid('store', expectation, 'a % that escapes nothing')
   }
 }
 

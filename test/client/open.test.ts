@@ -177,6 +177,8 @@ describe('opening', () => {
     ['rediss://u:7@[::1]:65536/2', 'store port must be an integer 1..65535, got 65536'],
     ['postgres://u@h:0/d', 'store port must be an integer 1..65535, got 0'],
     ['redis://127.0.0.1/1#leases', 'store must have no # in its URL'],
+    ['redis://:50%pass@h', 'store must have its user and password escaped'],
+    ['redis://u%zz@h', 'store must have its user and password escaped'],
     ['postgres://u:pass#word@h/d', 'store must have no # in its URL'],
     ['postgres://h/d?namespace=a#b', 'store must have no # in its URL'],
   ])('says what is wrong with %s', async (url, message) => {
