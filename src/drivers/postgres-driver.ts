@@ -263,7 +263,7 @@ export class PostgresCaller {
     work: (client: PostgresClient) => Promise<Result>,
     { isSent, isOver }: { isSent: () => boolean; isOver: (error: unknown) => boolean },
   ): Promise<Result> {
-    const client = await this.#connected(this.options.pool.connect())
+    const client = await this.#connected(this.#connect())
     try {
       const result = await work(client)
       client.release()
@@ -272,6 +272,11 @@ export class PostgresCaller {
       client.release(isOver(error))
       throw postgresError(error, { url: this.options.url, sent: isSent() })
     }
+  }
+
+  /** Asynchronous also where the pool throws, as for a file with a certificate that is not there. */
+  async #connect(): Promise<PostgresClient> {
+    return this.options.pool.connect()
   }
 
   connectBeside(): Promise<LoneClient> {

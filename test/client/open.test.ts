@@ -240,6 +240,14 @@ describe('opening', () => {
     await expect(unknown).rejects.toMatchObject({ code: 'INVALID_INPUT' })
   })
 
+  it('says of a certificate that cannot be read that the store cannot be used', async () => {
+    const url = 'postgres://u:secret@127.0.0.1:1/d?sslrootcert=/nowhere/root.crt'
+    await expect(openTenure(url, { holder: 'alice' })).rejects.toMatchObject({
+      code: 'STORE_UNAVAILABLE',
+      message: expect.stringContaining('/nowhere/root.crt') as string,
+    })
+  })
+
   it('refuses options that are left out where a holder is needed, and those that are none', async () => {
     await expect(openTenure('memory:', undefined as never)).rejects.toThrow(
       'options must be an object with a holder, got undefined',
