@@ -6,7 +6,7 @@
  * Stores are loaded when they are opened: a program loads only the stores that it uses.
  */
 import path from 'node:path'
-import { invalid, pathError } from './core/errors.ts'
+import { invalid, pathError, show } from './core/errors.ts'
 import { parseNamespace } from './core/resource.ts'
 import { requireShortText, requireText } from './core/input.ts'
 import { fs, hasCode } from './runtime/file-system.ts'
@@ -340,8 +340,14 @@ function readParameters(
   const others = new URLSearchParams()
   for (const [name, value] of new URLSearchParams(query ?? '')) {
     const option = known.find((candidate) => candidate === name)
-    if (option === undefined) others.append(name, value)
-    else own[option] = value
+    if (option === undefined) {
+      others.append(name, value)
+      continue
+    }
+    const before = own[option] ?? value
+    if (before !== value)
+      throw invalid(option, `must not differ from ${show(before)} beside it`, value)
+    own[option] = value
   }
   return { own, others: others.toString() }
 }

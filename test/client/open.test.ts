@@ -240,6 +240,14 @@ describe('opening', () => {
     await expect(unknown).rejects.toMatchObject({ code: 'INVALID_INPUT' })
   })
 
+  it('refuses a URL that says two things about one option', async () => {
+    const contradiction = openTenure('memory:?namespace=a&namespace=b', { holder: 'alice' })
+    await expect(contradiction).rejects.toThrow(
+      'namespace must not differ from "a" beside it, got "b"',
+    )
+    await open('memory:?namespace=a&namespace=a')
+  })
+
   it('says of a certificate that cannot be read that the store cannot be used', async () => {
     const url = 'postgres://u:secret@127.0.0.1:1/d?sslrootcert=/nowhere/root.crt'
     await expect(openTenure(url, { holder: 'alice' })).rejects.toMatchObject({
