@@ -58,8 +58,8 @@ export async function openLayout(
   const settings = readSettings(rest, { runtime: systemRuntime, ...birth })
   const redis = redisOf(store)
   if (readLayout(redis !== null, name) === 'poll' && redis !== null) {
-    if (namespace !== undefined)
-      throw invalid('namespace', 'must not be given with poll', namespace)
+    const named = namespace ?? namespaceIn(redis)
+    if (named !== undefined) throw invalid('namespace', 'must not be given with poll', named)
     const { callMs } = settings
     const keys = new PollKeys(prefix ?? PREFIX_DEFAULT)
     const client = new PollClient({ source: redis, runtime: systemRuntime, callMs })
@@ -80,6 +80,12 @@ export async function openLayout(
 function redisOf(store: StoreSource): string | RedisClient | null {
   if (typeof store === 'string') return /^rediss?:/.test(store) ? store : null
   return typeof store === 'object' && store !== null && 'redis' in store ? store.redis : null
+}
+
+/** A fleet that was thought to be apart would share its keys with another. */
+function namespaceIn(redis: string | RedisClient): string | undefined {
+  if (typeof redis !== 'string' || !URL.canParse(redis)) return undefined
+  return new URL(redis).searchParams.get('namespace') ?? undefined
 }
 
 function readLayout(isRedis: boolean, name: unknown): LayoutName {

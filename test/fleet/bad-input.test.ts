@@ -65,6 +65,10 @@ describe('options', () => {
     expect(await reasonOf(async () => openLeaseManager(UNREACHABLE, { namespace: 'a' }))).toContain(
       'namespace must not be given with poll',
     )
+    const named = `${UNREACHABLE}?namespace=a`
+    expect(await reasonOf(async () => openLeaseManager(named))).toContain(
+      'namespace must not be given with poll',
+    )
     expect(await reasonOf(async () => openLeaseManager('nowhere:'))).toContain('INVALID_INPUT')
   })
 })
