@@ -141,9 +141,11 @@ async function listLocks(asked: LfsRequest, query: URLSearchParams): Promise<Lfs
 /** Of a path that the caller holds, nobody else's lock is in its way: it is shared, or derived. */
 async function verify(asked: LfsRequest, body: unknown): Promise<LfsAnswer> {
   const { holder } = asked
-  const { rows, next } = pageOf(await heldIn(asked), VERIFY.read(body, 'body'))
+  const held = await heldIn(asked)
+  const { rows, next } = pageOf(held, VERIFY.read(body, 'body'))
   const ours = rows.filter(({ lease }) => lease.holder === holder)
-  const own = new Set(ours.map(({ path }) => path))
+  // Also of those that are told on another page.
+  const own = new Set(held.filter(({ lease }) => lease.holder === holder).map(({ path }) => path))
   const theirs = rows.filter(({ path, lease }) => lease.holder !== holder && !own.has(path))
   return { status: 200, body: { ours: ours.map(lockAt), theirs: theirs.map(lockAt), ...next } }
 }

@@ -100,6 +100,40 @@ it('lets those who share a file push it', async () => {
   expect((await as('eve', 'lfs', 'locks', '--verify')).stdout.trim().split('\n')).toHaveLength(2)
 })
 
+interface Page {
+  readonly locks?: readonly { readonly id: string; readonly path: string }[]
+  readonly ours?: readonly { readonly path: string }[]
+  readonly theirs?: readonly { readonly path: string }[]
+  readonly next_cursor?: string
+}
+
+/** As a client asks that takes one lock at a time. */
+async function page(served: Serving, line: string, body?: object): Promise<Page> {
+  const [method = '', place = ''] = line.split(' ')
+  const response = await fetch(`${served.url}/lfs/default/repo${place}`, {
+    method,
+    headers: {
+      'Content-Type': 'application/vnd.git-lfs+json',
+      Authorization: `Basic ${Buffer.from('ann:x').toString('base64')}`,
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+  return (await response.json()) as Page
+}
+
+it('lets those who share a file push it, also where another page tells of their own share', async () => {
+  const { served, repository } = await lfsIn()
+  const shared = { resource: `file:${repository.root}/src/x.ts`, mode: 'shared' }
+  for (const holder of ['ann', 'ben']) {
+    await served.ask('POST /v1/leases', { body: { ...shared, holder } })
+  }
+  const first = await page(served, 'POST /locks/verify', { limit: 1 })
+  const cursor = first.next_cursor
+  const second = await page(served, 'POST /locks/verify', { limit: 1, cursor })
+  expect([first, second].flatMap(({ ours }) => ours)).toMatchObject([{ path: 'src/x.ts' }])
+  expect([first, second].flatMap(({ theirs }) => theirs)).toEqual([])
+})
+
 it('unlocks what is another’s for an operator who forces it, and for nobody else', async () => {
   const { as } = await lfsIn({ role: 'operator' })
   await as('ann', 'lfs', 'lock', 'src/x.ts')
