@@ -191,14 +191,38 @@ function timeWords(atMs: number): string {
   return `${new Date(atMs).toISOString().slice(0, 19).replace('T', ' ')} UTC`
 }
 
+/** A page goes on after the last lock of the one before, because others come and go meanwhile: a number would pass over some. */
 function pageOf(
   held: readonly Held[],
-  { cursor = '0', limit }: { readonly cursor?: string; readonly limit?: number },
+  { cursor, limit }: { readonly cursor?: string; readonly limit?: number },
 ): { readonly rows: readonly Held[]; readonly next: { readonly next_cursor?: string } } {
-  const from = /^\d{1,9}$/.test(cursor) ? Number(cursor) : null
-  if (from === null) throw invalid('cursor', 'must be what another page gave', cursor)
-  const end = from + (limit === undefined || limit === 0 ? ROWS_DEFAULT : limit)
-  return { rows: held.slice(from, end), next: end < held.length ? { next_cursor: `${end}` } : {} }
+  const after = cursor === undefined ? null : placeIn(cursor)
+  const rest = after === null ? held : held.filter((one) => inOrder(after, placeOf(one)) < 0)
+  const rows = rest.slice(0, limit === undefined || limit === 0 ? ROWS_DEFAULT : limit)
+  const last = rows.at(-1)
+  if (last === undefined || rows.length === rest.length) return { rows, next: {} }
+  const { id, path } = placeOf(last)
+  return { rows, next: { next_cursor: `${id}/${path}` } }
+}
+
+interface Place {
+  readonly path: string
+  readonly id: string
+}
+
+function placeOf({ path, lease: { id } }: Held): Place {
+  return { path, id }
+}
+
+function placeIn(cursor: string): Place {
+  const [, id, path] = /^([0-9a-f-]{36})\/(.+)$/s.exec(cursor) ?? []
+  if (id !== undefined && path !== undefined) return { path, id }
+  throw invalid('cursor', 'must be what another page gave', cursor)
+}
+
+function inOrder(one: Place, other: Place): number {
+  if (one.path !== other.path) return one.path < other.path ? -1 : 1
+  return one.id < other.id ? -1 : one.id > other.id ? 1 : 0
 }
 
 /** Every path of the repository that is under a lease, in order. */
@@ -213,7 +237,7 @@ async function heldIn({ call, repository }: LfsRequest): Promise<readonly Held[]
     return path === null ? [] : [{ path, lease }]
   })
   const below = await treePaths(repository, trees)
-  return [...exact, ...below].sort((a, b) => (a.path < b.path ? -1 : a.path > b.path ? 1 : 0))
+  return [...exact, ...below].sort((a, b) => inOrder(placeOf(a), placeOf(b)))
 }
 
 /** Directories can be held in a repository that the server knows only. */

@@ -134,6 +134,24 @@ it('lets those who share a file push it, also where another page tells of their 
   expect([first, second].flatMap(({ theirs }) => theirs)).toEqual([])
 })
 
+it('tells of every lock that stays, page by page, while others are given back', async () => {
+  const { served } = await lfsIn()
+  const ids = new Map<string, string>()
+  for (const name of ['a', 'b', 'c', 'd']) {
+    const { lock } = (await page(served, 'POST /locks', { path: name })) as {
+      readonly lock: { readonly id: string }
+    }
+    ids.set(name, lock.id)
+  }
+  const first = await page(served, 'GET /locks?limit=2')
+  expect(first.locks?.map(({ path }) => path)).toEqual(['a', 'b'])
+  await page(served, `POST /locks/${ids.get('a')}/unlock`, {})
+  const cursor = encodeURIComponent(first.next_cursor ?? '')
+  const second = await page(served, `GET /locks?limit=2&cursor=${cursor}`)
+  expect(second).toMatchObject({ locks: [{ path: 'c' }, { path: 'd' }] })
+  expect(second.next_cursor).toBeUndefined()
+})
+
 it('unlocks what is another’s for an operator who forces it, and for nobody else', async () => {
   const { as } = await lfsIn({ role: 'operator' })
   await as('ann', 'lfs', 'lock', 'src/x.ts')
