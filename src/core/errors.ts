@@ -117,6 +117,8 @@ const UNKNOWN_EFFECT: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['STORE_OUTCOM
 export interface LeaseErrorOptions {
   readonly details?: Readonly<Record<string, unknown>>
   readonly effect?: Effect
+  /** Where it is another than that of the code: a server's rate limit passes, and no other limit does. */
+  readonly retryable?: boolean
   readonly cause?: unknown
 }
 
@@ -131,7 +133,7 @@ export class LeaseError extends Error {
   constructor(code: ErrorCode, message: string, options: LeaseErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.code = code
-    this.retryable = ERROR_TABLE[code].retryable
+    this.retryable = options.retryable ?? ERROR_TABLE[code].retryable
     this.effect = options.effect ?? (UNKNOWN_EFFECT.has(code) ? 'unknown' : 'none')
     this.details = options.details ?? {}
   }

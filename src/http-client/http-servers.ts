@@ -262,18 +262,19 @@ interface Told {
   readonly detail?: unknown
   readonly details?: unknown
   readonly effect?: unknown
+  readonly retryable?: unknown
 }
 
 /** An RFC 9457 problem of a server of ours, or what a proxy before it answered. */
 function refusalOf(url: URL, { statusCode = 0 }: IncomingMessage, answer: unknown): LeaseError {
-  const { code, detail, details, effect } = (answer ?? {}) as Told
+  const { code, detail, details, effect, retryable } = (answer ?? {}) as Told
   const known = ERROR_CODES.find((one) => one === code)
   if (known === undefined) return foreignRefusal(url, statusCode)
   // The paths that are asked for are right wherever the URL is that of a server.
   if (statusCode === 404 && known === 'INVALID_INPUT') {
     return invalid('store', 'must be the URL of a Tenure server', url.href)
   }
-  return toldError({ code: known, message: String(detail), details, effect })
+  return toldError({ code: known, message: String(detail), details, effect, retryable })
 }
 
 /**
@@ -291,11 +292,13 @@ export function toldError(told: {
   readonly message: string
   readonly details: unknown
   readonly effect: unknown
+  readonly retryable: unknown
 }): LeaseError {
-  const { code, message, details, effect } = told
+  const { code, message, details, effect, retryable } = told
   const facts = typeof details === 'object' && details !== null ? details : {}
   return new LeaseError(code, message, {
     details: facts as Readonly<Record<string, unknown>>,
     effect: effect === 'unknown' ? 'unknown' : 'none',
+    ...(typeof retryable === 'boolean' ? { retryable } : {}),
   })
 }

@@ -55,6 +55,17 @@ describe('a command over a server', () => {
   })
 })
 
+it('an error says, like the answer of the server, that a token may make the same request later', async () => {
+  const server = await serving({ withTokens: true })
+  const token = server.token({ name: 'ci', role: 'holder', maxRequests: 1 })
+  const api = await openApi(server.url, { token })
+  onTestFinished(() => api.close())
+  const looks = Array.from({ length: 20 }, () => api.list({ state: 'active' }))
+  const settled = await Promise.allSettled(looks)
+  const [first] = settled.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))
+  expect(first).toMatchObject({ code: 'LIMIT_EXCEEDED', retryable: true, effect: 'none' })
+})
+
 it('tenure serve names the option of a certificate that it cannot use', async () => {
   const shop = workshop()
   const files = ['--tls-cert', 'none.pem', '--tls-key', shop.storeFile]
