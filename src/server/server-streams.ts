@@ -15,6 +15,7 @@ import { eventFrame, type StreamedEvent } from './ledger-feed.ts'
 import { goneIfForeign, isForeignPosition } from './problem.ts'
 import { tooMany } from './request-limiter.ts'
 import type { ServedStore } from './served-store.ts'
+import { stoppingError } from './server-waits.ts'
 import type { TokenFile } from './token-file.ts'
 
 export interface Opening {
@@ -40,6 +41,7 @@ export class ServerStreams {
   readonly #perToken: number
   readonly #open = new Set<OpenStream>()
   #timer: Timer | null = null
+  #isStopping = false
 
   constructor(runtime: Runtime, tokens: TokenFile | null, perToken: number) {
     this.#runtime = runtime
@@ -61,6 +63,7 @@ export class ServerStreams {
 
   /** Tells every reader that the server stops; each goes on with another one after its last event. */
   stop(): void {
+    this.#isStopping = true
     for (const { stream } of this.#open) stream.end('the server is stopping')
     this.#timer?.cancel()
   }
@@ -79,7 +82,13 @@ export class ServerStreams {
     })
     // A reader that is gone by now tells nobody of its end any more.
     if (response.destroyed) return growth.forget()
-    const stream = this.#add(caller, response, () => position)
+    let stream: EventStream
+    try {
+      stream = this.#add(caller, response, () => position)
+    } catch (error) {
+      growth.forget()
+      throw error
+    }
     // A reader that is cut off before the first event goes on from here.
     stream.mark(position)
     const follow = async (): Promise<void> => {
@@ -148,7 +157,10 @@ export class ServerStreams {
     stream.send(wake({ leaseIds: null }))
   }
 
+  /** Throws where others of the caller began while this one was prepared, or the server stops by now. */
   #add(caller: Caller, response: ServerResponse, idle: () => Position | null): EventStream {
+    this.#refuseTooMany(caller)
+    if (this.#isStopping) throw stoppingError()
     const stream = new EventStream(response, this.#runtime, idle)
     const open = { caller, stream }
     this.#open.add(open)

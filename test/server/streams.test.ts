@@ -7,7 +7,7 @@ import { openApi, openTenure } from '../../src/open.ts'
 import type { LeaseApi, LedgerEntry } from '../../src/service/lease-api.ts'
 import { revokeToken } from '../../src/server/token-file.ts'
 import { FakeRuntime } from '../../src/testing/index.ts'
-import { serving, type Serving } from './serving.ts'
+import { serving, type Serving, type ServingOptions } from './serving.ts'
 import { openStream } from './stream-reader.ts'
 
 const DAY_MS = 86_400_000
@@ -268,6 +268,57 @@ describe('the stream of events', () => {
     const next = await openStream(server.url, '/v1/events?after=0', { token })
     expect(next.status).toBe(200)
     expect((await next.next()).data.event.resource).toBe('work:1')
+  })
+
+  /** Whose store reads no history before it is let. */
+  async function servingLate(options: ServingOptions): Promise<{
+    readonly server: Serving
+    readonly asked: () => number
+    readonly answer: () => void
+  }> {
+    let answer = (): void => undefined
+    const allowed = new Promise<void>((resolve) => (answer = resolve))
+    let asked = 0
+    const name = `memory:late-${process.pid}-${Math.random()}`
+    const server = await serving({
+      ...options,
+      open: async (namespace) => {
+        const api = await openApi(name, { namespace })
+        const history: LeaseApi['history'] = async (filter) => {
+          asked += 1
+          await allowed
+          return api.history(filter)
+        }
+        return changed(api, { history })
+      },
+    })
+    return { server, asked: () => asked, answer: () => answer() }
+  }
+
+  it('are no more of a token than it may have, also where several begin at once', async () => {
+    const { server, asked, answer } = await servingLate({ withTokens: true, streamsPerToken: 1 })
+    const token = server.token({ name: 'ann', role: 'holder' })
+    const body = { resource: 'work:1', holder: 'ann' }
+    await server.ask('POST /v1/leases', { token, body })
+    const { body: list } = await server.ask<{ position: string }>('GET /v1/leases', { token })
+    const opening = ['0', list.position].map((after) => {
+      return openStream(server.url, `/v1/events?after=${after}`, { token })
+    })
+    await expect.poll(asked).toBe(2)
+    answer()
+    const statuses = (await Promise.all(opening)).map(({ status }) => status)
+    expect(statuses).toContain(200)
+    expect(statuses).toContain(429)
+  })
+
+  it('does not begin any more on a server that stops', async () => {
+    const { server, asked, answer } = await servingLate({})
+    const opening = openStream(server.url, '/v1/events?after=0')
+    await expect.poll(asked).toBeGreaterThan(0)
+    const closed = server.server.close()
+    answer()
+    expect((await opening).status).toBe(503)
+    await closed
   })
 
   it('says that the server stops', async () => {
