@@ -175,6 +175,11 @@ describe('spans', () => {
     ])
   })
 
+  it('tell of a holder up to its end where its renewals are not recorded', () => {
+    const holds = holdsOf(rows([issued('1', 'ann', 100), ended('lease.released', '1', 150)]), [], 0)
+    expect([109, 110, 149, 150].map((atMs) => heldAt(holds, atMs).length)).toEqual([1, 1, 1, 0])
+  })
+
   it('begin where reading began when the ledger does not tell of the grant', () => {
     const [hold] = holdsOf(rows([ended('lease.released', '1', 50)]), [], 7)
     expect(hold).toMatchObject({ grantedAtMs: 7, endedAtMs: 50, end: 'released' })

@@ -159,11 +159,11 @@ export function markOfEvent(event: LeaseEvent): MarkName {
   return event.failure === 'deadlock' ? 'deadlock' : 'refused'
 }
 
-/** Who held it at a moment: granted, and neither ended nor run out by then. */
+/** Who held it at a moment: granted, and neither ended nor run out by then. What has ended was renewed up to then, told or not. */
 export function heldAt(holds: readonly Hold[], atMs: number): readonly Hold[] {
   return holds.filter(({ grantedAtMs, endedAtMs, expiresAtMs }) => {
     if (grantedAtMs === null || grantedAtMs > atMs) return false
-    return (endedAtMs ?? Infinity) > atMs && (expiresAtMs ?? Infinity) > atMs
+    return (endedAtMs ?? expiresAtMs ?? Infinity) > atMs
   })
 }
 
