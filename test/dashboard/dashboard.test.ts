@@ -502,6 +502,29 @@ describe('where the server has tokens', () => {
     await other.getByLabel('Token').waitFor()
   })
 
+  it('shows the next token nothing of what the one before was told', async () => {
+    const { shop, server } = await guarded()
+    const file = ['--tokens', path.join(shop.directory, 'tokens.json')]
+    const make = async (name: string, namespace: string): Promise<string> => {
+      const asked = ['--name', name, '--role', 'reader', '--namespace', namespace]
+      const made = await shop.json<{ token: string }>(['tokens', 'create', ...file, ...asked])
+      return made.token
+    }
+    const [one, other] = [await make('one', 'default'), await make('other', 'elsewhere')]
+    const page = await openPage({ browser })
+    await page.goto(`${server.url}/#/health`)
+    await enter(page, one)
+    await page.getByText('3 held, 0 waiting').waitFor()
+    const grants = page.locator('figcaption', { hasText: 'grants' }).locator('b')
+    await shop.json(['acquire', 'work:d', '--holder', 'ann', '--ttl', '1h'])
+    await page.getByText('4 held, 0 waiting').waitFor()
+    expect(await grants.textContent()).not.toBe('0')
+    await shop.json(['tokens', 'revoke', 'one', ...file])
+    await enter(page, other)
+    await page.getByText('elsewhere · reader').waitFor()
+    expect(await grants.textContent()).toBe('0')
+  })
+
   it('lets operators act: each act asks once, says what will happen, and shows what did', async () => {
     const { shop, server, tokens } = await guarded()
     const page = await openPage({ browser })

@@ -127,6 +127,15 @@ export class LiveFeed {
     this.#stop?.abort()
     this.#calls = new ServerCalls(credentials)
     this.#position = null
+    this.#caller.value = null
+    this.#isWhole = false
+    this.#isComplete.value = false
+    // An empty list: nothing that another may see is shown to this one.
+    this.leases.beginListing()
+    this.leases.endListing()
+    this.#askedAtMs.clear()
+    this.log.clear()
+    this.#refresh()
     this.#connection.value = { kind: 'connecting' }
     this.start()
   }
@@ -145,7 +154,11 @@ export class LiveFeed {
         this.#connection.value = { kind: 'token_needed', problem: isFirst ? null : problem.message }
         return
       }
-      if (problem instanceof ProblemError && problem.status === 410) this.#position = null
+      if (problem instanceof ProblemError && problem.status === 410) {
+        this.#position = null
+        // Of a store that has lost its data: what it told has no end any more.
+        this.log.clear()
+      }
       this.#connection.value = { kind: 'away', problem: messageOf(problem) }
       await pause(againMs, stop)
       againMs = Math.min(2 * againMs, AGAIN_MS.most)
@@ -385,6 +398,12 @@ class EventLog {
   /** Waits that were refused because they would never have ended, the newest last. */
   get deadlocks(): readonly LedgerRow[] {
     return this.#deadlocks
+  }
+
+  clear(): void {
+    this.#counts.clear()
+    this.#rows = []
+    this.#deadlocks = []
   }
 
   add(row: LedgerRow): void {
