@@ -234,6 +234,27 @@ describe('Now', () => {
   })
 })
 
+describe('a question that has no answer', () => {
+  it('says why: what was typed is no resource', async () => {
+    const { page } = await browsing()
+    await go(page, 'ledger?name=deploy&at=2020-01-01T00:00')
+    await page.getByText('resource must be kind:name').waitFor()
+  })
+
+  it('is asked again when its answer was cut off', async () => {
+    const { shop, page } = await browsing()
+    await shop.json(['acquire', 'work:a', '--holder', 'ann', '--ttl', '1h'])
+    let cuts = 0
+    await page.route('**/v1/resources?*', async (route) => {
+      if ((cuts += 1) > 1) return route.continue()
+      return route.fulfill({ contentType: 'application/json', body: '{"resource":"work' })
+    })
+    await go(page, 'resource?name=work%3Aa')
+    await page.locator('.card', { hasText: 'ann' }).waitFor()
+    expect(cuts).toBeGreaterThan(1)
+  })
+})
+
 /** As when another tab of the window is chosen, or this one again. */
 async function show(page: Page | undefined, state: 'visible' | 'hidden'): Promise<void> {
   await page?.evaluate(`

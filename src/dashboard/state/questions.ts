@@ -5,6 +5,7 @@
 import { useSignal, type ReadonlySignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { LEASE_EVENT_TYPES, type LeaseEventType } from '../../core/event.ts'
+import { isLeaseError } from '../../core/errors.ts'
 import { countText } from '../parts/words.ts'
 import { readEventPage, type LedgerRow } from '../wire/answers.ts'
 import { pathWith, ProblemError, type ServerCalls } from '../wire/server-calls.ts'
@@ -138,7 +139,9 @@ class Question<Answer> {
     try {
       return { kind: 'answered', answer: await this.#ask(signal) }
     } catch (error) {
-      if (error instanceof ProblemError) return { kind: 'refused', problem: error.message }
+      // What was asked for is no resource, or the answer says what this page does not know.
+      const isTold = error instanceof ProblemError || isLeaseError(error)
+      if (isTold) return { kind: 'refused', problem: error.message }
       // The view that ended the question is gone, and takes no answer.
       if (signal.aborted) return { kind: 'asking' }
       throw error

@@ -54,12 +54,12 @@ export class ServerCalls {
   /** The answer's JSON, which its reader has yet to read. */
   async json(path: string, asked: Asked = {}): Promise<unknown> {
     const response = await this.open(path, asked)
-    return await response.json()
+    return await whole(response.json(), asked.signal)
   }
 
   async text(path: string): Promise<string> {
     const response = await this.open(path, {})
-    return await response.text()
+    return await whole(response.text())
   }
 
   /** An answer that is no problem; throws `ProblemError`. */
@@ -88,10 +88,21 @@ export class ServerCalls {
   }
 }
 
+/** A body whose connection broke, or that is none of this server, is no answer. */
+async function whole<Body>(body: Promise<Body>, signal?: AbortSignal): Promise<Body> {
+  return body.catch((cause: unknown) => {
+    if (signal?.aborted === true) throw cause
+    throw new ProblemError(0, 'unreachable', "the server's answer was cut off")
+  })
+}
+
 async function problemOf(response: Response): Promise<ProblemError> {
   const { status } = response
   const isProblem = response.headers.get('content-type')?.includes('problem+json') === true
   if (!isProblem) return new ProblemError(status, 'unexpected', `the server answered ${status}`)
-  const problem = (await response.json()) as { readonly code?: unknown; readonly detail?: unknown }
+  const problem = (await whole(response.json())) as {
+    readonly code?: unknown
+    readonly detail?: unknown
+  }
   return new ProblemError(status, String(problem.code), String(problem.detail))
 }
