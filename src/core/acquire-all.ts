@@ -11,7 +11,6 @@ import {
   askToFinish,
   endedBefore,
   grant,
-  isAnothers,
   queuedOutcome,
   retryAfterMsOf,
   ticketOf,
@@ -106,14 +105,13 @@ function answerRepeat(
   { members }: AcquireAll,
 ): Decision<AcquireAllOutcome> | null {
   const leases: Lease[] = []
-  for (const [index, member] of members.entries()) {
-    const { leaseId } = member
-    const adopted = adoptedIn(views[index], member, draft.now)
+  for (const [index, { leaseId, holder, resource, session }] of members.entries()) {
+    const adopted = adoptedIn(views[index], { holder, session }, draft.now)
     if (adopted !== null && adopted.kind !== 'granted') return draft.answer(adopted)
     if (adopted !== null) leases.push(adopted.lease)
     const known = draft.entries.get(leaseId)
     if (known === undefined || adopted !== null) continue
-    if (isAnothers(known, member, draft.now)) {
+    if (known.holder !== holder || known.resource !== resource) {
       return draft.answer({ kind: 'id_taken', leaseId, resource: known.resource })
     }
     if (known.kind === 'ticket') continue

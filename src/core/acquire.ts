@@ -101,7 +101,10 @@ function answerRepeat(
   known: Entry,
   command: Acquire,
 ): Decision<AcquireOutcome> | null {
-  if (isAnothers(known, command, draft.now)) {
+  const isLive = isHeld(known, draft.now) || isWaiting(known, draft.now)
+  const isAnothers = known.holder !== command.holder || known.resource !== command.resource
+  // Two processes may share a name; what one of them holds or waits for is not the other's to repeat.
+  if (isAnothers || (isLive && known.session !== command.session)) {
     return draft.answer({ kind: 'id_taken', leaseId: known.id, resource: known.resource })
   }
   if (isHeld(known, draft.now)) {
@@ -112,13 +115,6 @@ function answerRepeat(
   settle(draft)
   const waitMs = waitMsOf(command, draft.view)
   return draft.answer(queuedOutcome(draft, known, waitMs))
-}
-
-/** Two processes may share a name; what one of them holds or waits for is not the other's to repeat. */
-export function isAnothers(known: Entry, command: Acquire, now: Now): boolean {
-  if (known.holder !== command.holder || known.resource !== command.resource) return true
-  const isLive = isHeld(known, now) || isWaiting(known, now)
-  return isLive && known.session !== command.session
 }
 
 /** No history is kept, and the lease of this id has ended: it does not come back. A failed attempt is decided anew. */

@@ -48,8 +48,6 @@ function several(entries: readonly Entry[], command: AcquireAll | ClaimAll, at =
   return decideSeveral(views, command, nowAt(at))
 }
 
-const placeOf = ({ id, resource, extent }: Entry) => ({ id, resource, extent })
-
 describe('several at once', () => {
   it('are granted together, in order, each with a fence of its own', () => {
     const { outcome, events } = several([], unwaiting)
@@ -134,19 +132,6 @@ describe('several at once', () => {
     expect(decision.outcome.kind).toBe('id_taken')
     expect(decision.events).toEqual([])
   })
-
-  it.each([
-    ['hold', waiting.map((one) => lease({ ...placeOf(one), holder: 'cyd' }))],
-    ['wait for', waiting],
-  ])(
-    'are not told to another process of their holder, which asks for what they %s',
-    (_, theirs) => {
-      const strange = acquireAll(places.map((place) => ({ ...place, session: 'another' })))
-      const decision = several([...theirs], strange)
-      expect(decision.outcome).toMatchObject({ kind: 'id_taken', leaseId: id(31) })
-      expect(decision.events).toEqual([])
-    },
-  )
 
   it('do not come back where no history is kept and one of them has ended', () => {
     const prior = { leaseId: id(31), type: 'lease.released' } as const
