@@ -279,7 +279,7 @@ export class LeaseRequests {
       last = clock.now()
       return api.derive(request)
     }
-    // Once the lease is over there is nothing to derive from, and nobody waits for the answer any more.
+    // Once the lease is over there is nothing to derive from, and the caller has heard so.
     const answer = await this.#retry(send, () => this.#listener.isOver).catch((error: unknown) => {
       if (effectOf(error) === 'unknown') this.#discardChild(request)
       throw error

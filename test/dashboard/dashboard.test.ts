@@ -539,7 +539,7 @@ describe('where the server has tokens', () => {
     const grants = page.locator('figcaption', { hasText: 'grants' }).locator('b')
     await shop.json(['acquire', 'work:d', '--holder', 'ann', '--ttl', '1h'])
     await page.getByText('4 held, 0 waiting').waitFor()
-    expect(await grants.textContent()).not.toBe('0')
+    await expect.poll(() => grants.textContent()).not.toBe('0')
     await shop.json(['tokens', 'revoke', 'one', ...file])
     await enter(page, other)
     await page.getByText('elsewhere · reader').waitFor()
