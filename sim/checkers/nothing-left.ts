@@ -97,6 +97,7 @@ function leasesLeft(evidence: Evidence): readonly Complaint[] {
     if (entry.kind !== 'signal' || letGo.has(entry.leaseId)) return []
     const life = lives.get(entry.leaseId)
     const given = { ...entry, leaseId: endedWith(entry.leaseId) }
+    if (letGo.has(given.leaseId)) return []
     const givenLife = lives.get(given.leaseId)
     if (life === undefined || givenLife === undefined || isLeftToItsEnd(givenLife)) return []
     const untilUs = Math.min(life.end?.atUs ?? Infinity, lastTerm(life).dueUs)

@@ -181,6 +181,12 @@ describe('a derived lease that was lost', () => {
     expect(complaints([lost('parent_ended'), slow(PARENT)])).toEqual([])
   })
 
+  it('with its parent, which its holder had let go, is left to the end of that', () => {
+    const letGo: Logged = { atUs: LOST_US - 1_000, kind: 'let_go', ...WHO, leaseId: PARENT }
+    expect(complaints([lost('parent_ended')], [letGo])).toEqual([])
+    expect(complaints([lost('deadline_passed')], [letGo])).toHaveLength(1)
+  })
+
   it('is left while an answer is missing to what was asked before, behind which the release goes', () => {
     const sentUs = LOST_US - 1_000
     const call = { ...WHO, method: 'renew', leaseId: CHILD, requestId: null } as const
