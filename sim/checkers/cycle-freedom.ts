@@ -128,8 +128,8 @@ class CycleWatch {
 }
 
 function transferredIn({ events }: Step): readonly Affected[] {
-  return events.flatMap(({ event: { type, leaseId: id, session } }) => {
-    return type === 'lease.transferred' ? [{ id, session }] : []
+  return events.flatMap(({ event: { type, leaseId: id, session, resource } }) => {
+    return type === 'lease.transferred' ? [{ id, session, resource }] : []
   })
 }
 

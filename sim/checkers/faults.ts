@@ -1,7 +1,9 @@
 /**
  * The faults that affected waiters: a process that was stopped, cut off or dead, or whose message was lost or late. The
  * service of a waiter, or of one who transfers a lease to it, searches for cycles and refuses a ticket in them: if it reads
- * slowly, or its refusal is lost, the waiter hears of it late.
+ * slowly, or its refusal is lost, the waiter hears of it late. And what a process says about one lease may keep back what
+ * it says about another of the same resource: a release takes the claim of the next waiter along, and an optimistic store
+ * sends what touches a call that is under way only after that.
  */
 import type { Entry } from '../../src/core/lease.ts'
 import type { Evidence } from '../evidence.ts'
@@ -14,7 +16,9 @@ interface FaultRecord {
   readonly sessions: ReadonlySet<string> | null
   /** Null: it affected the whole process. */
   readonly leaseId: string | null
-  /** It only made the process late that was looking for cycles at that moment. */
+  /** Where others of the process waited for the message as well. */
+  readonly resource: string | null
+  /** It made late only what waited at that moment, or looked for cycles. */
   readonly isDelay: boolean
 }
 
@@ -26,6 +30,9 @@ const DELAYS: ReadonlySet<FaultKind> = new Set<FaultKind>([
 ])
 const ACQUIRES: ReadonlySet<string> = new Set(['acquire', 'acquire_all'])
 
+/** What affected all sessions. */
+const EVERYBODYS = { sessions: null, leaseId: null, resource: null, isDelay: false } as const
+
 interface Span {
   readonly fromUs: number
   /** Since when they look for cycles. */
@@ -33,7 +40,7 @@ interface Span {
   readonly toUs: number
 }
 
-export type Affected = Pick<Entry, 'id' | 'session'>
+export type Affected = Pick<Entry, 'id' | 'session' | 'resource'>
 
 export class Faults {
   readonly #faults: readonly FaultRecord[]
@@ -44,9 +51,11 @@ export class Faults {
     this.#groups = groupsOf(evidence).of
     const lives = new Map<string, Set<string>>()
     const faults: FaultRecord[] = clockChanges.map(({ atUs }) => {
-      return { atUs, sessions: null, leaseId: null, isDelay: false }
+      return { ...EVERYBODYS, atUs }
     })
     const askers = new Map<string, string>()
+    const released = new Set<string>()
+    const resources = resourcesOf(evidence)
     for (const entry of log) {
       if (entry.kind === 'started') {
         lives.set(entry.process, (lives.get(entry.process) ?? new Set()).add(entry.session))
@@ -54,8 +63,9 @@ export class Faults {
       if (entry.kind === 'asked' && ACQUIRES.has(entry.method)) {
         askers.set(entry.leaseId, entry.session)
       }
+      if (entry.kind === 'asked' && entry.method === 'release') released.add(entry.leaseId)
       if (entry.kind === 'fault' && OUTAGES.has(entry.fault)) {
-        faults.push({ atUs: entry.atUs, sessions: null, leaseId: null, isDelay: false })
+        faults.push({ ...EVERYBODYS, atUs: entry.atUs })
       }
       if (entry.kind !== 'fault' || entry.process === null) continue
       const { atUs, fault, leaseId } = entry
@@ -66,20 +76,23 @@ export class Faults {
       const isOwn =
         !stopsAll && leaseId !== null && sessions?.has(askers.get(leaseId) ?? '') === true
       const isDelay = !isOwn && !stopsAll && DELAYS.has(fault)
-      if (isOwn) faults.push({ atUs, sessions, leaseId, isDelay })
-      else if (isDelay || stopsAll) {
-        faults.push({ atUs, sessions, leaseId: null, isDelay })
-      }
+      const record = { atUs, sessions, resource: null, isDelay }
+      if (isOwn) faults.push({ ...record, leaseId })
+      else if (isDelay || stopsAll) faults.push({ ...record, leaseId: null })
+      const keepsBack = leaseId !== null && (store === 'optimistic' || released.has(leaseId))
+      const resource = keepsBack ? resources.get(leaseId) : undefined
+      if (resource !== undefined) faults.push({ ...record, leaseId: null, resource, isDelay: true })
     }
     this.#faults = faults
   }
 
   /** Whether a fault affected one of these entries or its session. */
   affected(entries: readonly Affected[], { fromUs, lookingUs, toUs }: Span): boolean {
-    return this.#faults.some(({ atUs, sessions, leaseId, isDelay }) => {
+    return this.#faults.some(({ atUs, sessions, leaseId, resource, isDelay }) => {
       if (atUs < (isDelay ? lookingUs : fromUs) || atUs > toUs) return false
-      if (leaseId !== null) return entries.some((entry) => this.#isAbout(leaseId, entry))
-      return sessions === null || entries.some((entry) => sessions.has(entry.session))
+      const own = entries.filter((entry) => resource === null || entry.resource === resource)
+      if (leaseId !== null) return own.some((entry) => this.#isAbout(leaseId, entry))
+      return sessions === null || own.some((entry) => sessions.has(entry.session))
     })
   }
 
@@ -88,4 +101,15 @@ export class Faults {
     const group = this.#groups.get(leaseId)
     return entry.id === leaseId || (group !== undefined && this.#groups.get(entry.id) === group)
   }
+}
+
+/** Of every lease, those that were asked for and never filed among them. */
+function resourcesOf({ ledger, log }: Evidence): ReadonlyMap<string, string> {
+  const resources = new Map<string, string>()
+  for (const { event } of ledger) resources.set(event.leaseId, event.resource)
+  for (const entry of log) {
+    if (entry.kind !== 'call' || entry.leaseId === null || entry.resource === null) continue
+    resources.set(entry.leaseId, entry.resource)
+  }
+  return resources
 }

@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { cycleFreedom } from '../../sim/checkers/cycle-freedom.ts'
 import { pessimistic } from '../../sim/checkers/i4-pessimistic.ts'
+import { fair } from '../../sim/checkers/i9-fair.ts'
 import { nothingLeft } from '../../sim/checkers/nothing-left.ts'
 import type { Complaint, Evidence } from '../../sim/evidence.ts'
 import { handleLogs } from '../../sim/holder-views.ts'
@@ -247,5 +248,61 @@ describe('a cycle that a transfer makes of a wait', () => {
     const complaint = /^session-of-bob for file:\/s\/f: in a cycle from 0\.020000 s to 2\.000000 s$/
     expect(complaints([])).toEqual([expect.stringMatching(complaint)])
     expect(complaints([slow('cyd')])).toEqual([expect.stringMatching(complaint)])
+  })
+})
+
+describe('a wait for what lies free', () => {
+  const TICKET = id(2)
+  const OTHER = id(7)
+  /** The lease runs out after 300 ms, and its waiter is heard of once. */
+  const COURSE: Course = [
+    [acquire({ leaseId: PARENT, holder: 'bob', ttlMs: 300 }), 0, 0],
+    [acquire({ leaseId: TICKET, holder: 'ada', claimWindowMs: 200, ...WAITING }), 10, 0],
+    [acquire({ leaseId: id(8), resource: file('/f') }), 2_000, 0],
+  ]
+
+  function complaints(store: Evidence['store'], observed: readonly Observation[]) {
+    const log: readonly Observation[] = [
+      { kind: 'started', ...WHO, holder: 'ada' },
+      { kind: 'started', process: 'bob', session: 'session-of-bob', holder: 'bob' },
+      ...[TICKET, OTHER, id(8)].map((leaseId) => asked('acquire', leaseId)),
+      { kind: 'call', ...WHO, ...CALL, resource: 'work:W-1', leaseId: OTHER },
+      ...observed,
+    ]
+    const logged = log.map((entry) => ({ atUs: 100_000, ...entry }))
+    const heard = new Map([[TICKET, [{ atUs: 10_000, deadline: nowAt(1_500).tick }]]])
+    return fair.check({ ...evidenceOf(COURSE, logged), store, heard })
+  }
+
+  function asked(method: 'acquire' | 'release', leaseId: string): Observation {
+    const relations = { group: null, parentId: null }
+    const request = { requestId: null, ttlMs: 300, priority: 0, ...relations }
+    return { kind: 'asked', ...WHO, ...request, method, leaseId }
+  }
+
+  const CALL = { call: 1, operation: 'acquire', boundMs: 1_000 } as const
+  const slowRelease = (leaseId: string): readonly Observation[] => [
+    asked('release', leaseId),
+    { kind: 'fault', fault: 'slow_answer', process: 'ada', leaseId },
+  ]
+  const slowClaim = (process: string): Observation => {
+    return { kind: 'fault', fault: 'slow_request', process, leaseId: OTHER }
+  }
+  const IN_VAIN = [expect.stringMatching(/^work:W-1 was free from 0\.300000 s to 1\.500000 s/)]
+
+  it('is one in vain', () => {
+    expect(complaints('memory', [])).toEqual(IN_VAIN)
+    expect(complaints('optimistic', [])).toEqual(IN_VAIN)
+  })
+
+  it('is not where a release of its process, which takes its claim along, is slow', () => {
+    expect(complaints('memory', slowRelease(OTHER))).toEqual([])
+    expect(complaints('memory', slowRelease(id(8)))).toEqual(IN_VAIN)
+    expect(complaints('memory', [slowClaim('ada')])).toEqual(IN_VAIN)
+  })
+
+  it('is not where an optimistic store waits for what its process asked about the same resource', () => {
+    expect(complaints('optimistic', [slowClaim('ada')])).toEqual([])
+    expect(complaints('optimistic', [slowClaim('bob')])).toEqual(IN_VAIN)
   })
 })
