@@ -126,7 +126,8 @@ function endsOf(
 ): Ends {
   const untilUs = atUs + ttlMs * 1000
   return {
-    dueUs: cutAt(ceilingUs, untilUs),
+    // One of nearly a whole TTL may end just before the limit as well.
+    dueUs: Math.min(ceilingUs, untilUs),
     endUs: cutAt(ceilingKeptUs, untilUs),
     keptUs: cutAt(ceilingKeptUs, untilUs + slackUs),
   }

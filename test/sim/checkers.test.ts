@@ -121,6 +121,15 @@ describe('the end of a lease as the checkers compute it', () => {
       [TTL_MS * 1000, TTL_MS * 1000],
     ])
   })
+
+  it('may be just before the end of the longest hold, without being cut by it', () => {
+    const course: Course = [
+      [acquire({ leaseId: PARENT, holder: 'ada', ttlMs: 58, maxHoldMs: 75 }), 0, 0],
+      [renew({ ttlMs: 58 }), 16.003, 0],
+    ]
+    const [life] = leaseLives(ledgerOf(course), PARENTS, ({ us }) => us)
+    expect(life?.terms.map(({ dueUs }) => dueUs)).toEqual([58_000, 74_003])
+  })
 })
 
 describe('the end that a holder counts on', () => {
