@@ -2,6 +2,7 @@
  * What a decision means for a store: the entries to put or remove, the events to append, the sessions to wake. A
  * store carries this out and understands none of it.
  */
+import { parentOf } from './delegation.ts'
 import type { LeaseEvent } from './event.ts'
 import { isLive, type Entry, type LeaseId } from './lease.ts'
 import { REQUEST_MEMORY_MS_MIN } from './limits.ts'
@@ -15,7 +16,10 @@ export interface EntryChange {
   readonly before: Entry | undefined
   /** Null: nothing of it is kept. */
   readonly after: Entry | null
-  /** It was renewed, advanced or kept alive, and that is all: no decision about another entry depends on it. */
+  /**
+   * It was renewed, advanced or kept alive, and that is all: no decision about another entry depends on it. One about a
+   * lease depends on the deadlines of those derived from it: only who would have more time than it is asked to finish too.
+   */
   readonly renewal: boolean
 }
 
@@ -153,7 +157,8 @@ interface ChangeFacts {
 function changeOf(view: RealmView, id: LeaseId, { entries, renewal }: ChangeFacts): EntryChange {
   const entry = entries.get(id)
   const after = entry !== undefined && isKept(view, entry) ? entry : null
-  return { id, before: view.entries.get(id), after, renewal }
+  const isDerived = entry !== undefined && parentOf(entry) !== null
+  return { id, before: view.entries.get(id), after, renewal: renewal && !isDerived }
 }
 
 function isRecorded(view: RealmView, event: LeaseEvent, entry: Entry | undefined): boolean {
