@@ -2,7 +2,6 @@
  * What a decision means for a store: the entries to put or remove, the events to append, the sessions to wake. A
  * store carries this out and understands none of it.
  */
-import { parentOf } from './delegation.ts'
 import type { LeaseEvent } from './event.ts'
 import { isLive, type Entry, type LeaseId } from './lease.ts'
 import { REQUEST_MEMORY_MS_MIN } from './limits.ts'
@@ -17,8 +16,8 @@ export interface EntryChange {
   /** Null: nothing of it is kept. */
   readonly after: Entry | null
   /**
-   * It was renewed, advanced or kept alive, and that is all: no decision about another entry depends on it. One about a
-   * lease depends on the deadlines of those derived from it: only who would have more time than it is asked to finish too.
+   * It was renewed, advanced or kept alive, and that is all: no decision about another entry depends on it, but one that
+   * rewrites it as it is (`Decision.reliedOn`).
    */
   readonly renewal: boolean
 }
@@ -135,13 +134,13 @@ const RENEWAL_TYPES: ReadonlySet<LeaseEvent['type']> = new Set<LeaseEvent['type'
 
 function changesOf(
   view: RealmView,
-  { events, entries }: Decision<unknown>,
+  { events, entries, reliedOn }: Decision<unknown>,
 ): readonly EntryChange[] {
   const only = events[0]
-  if (only !== undefined && events.length === 1) {
+  if (only !== undefined && events.length + reliedOn.length === 1) {
     return [changeOf(view, only.leaseId, { entries, renewal: RENEWAL_TYPES.has(only.type) })]
   }
-  const changed = new Set(events.map((event) => event.leaseId))
+  const changed = new Set([...events.map((event) => event.leaseId), ...reliedOn])
   const moved = new Set<LeaseId>()
   for (const { type, leaseId } of events) if (!RENEWAL_TYPES.has(type)) moved.add(leaseId)
   const changes: EntryChange[] = []
@@ -157,8 +156,7 @@ interface ChangeFacts {
 function changeOf(view: RealmView, id: LeaseId, { entries, renewal }: ChangeFacts): EntryChange {
   const entry = entries.get(id)
   const after = entry !== undefined && isKept(view, entry) ? entry : null
-  const isDerived = entry !== undefined && parentOf(entry) !== null
-  return { id, before: view.entries.get(id), after, renewal: renewal && !isDerived }
+  return { id, before: view.entries.get(id), after, renewal }
 }
 
 function isRecorded(view: RealmView, event: LeaseEvent, entry: Entry | undefined): boolean {

@@ -23,6 +23,7 @@ import { covers, overlap, type Reach, type Resource } from './resource.ts'
 import { hasPassed, US_PER_MS, type Now } from './time.ts'
 
 const NO_REFUSALS: readonly LeaseDenied[] = []
+const NO_IDS: readonly LeaseId[] = []
 
 export class Draft {
   readonly view: RealmView
@@ -31,6 +32,7 @@ export class Draft {
   readonly #events: LeaseEvent[] = []
   readonly #wakes: Wake[] = []
   #refusals: readonly LeaseDenied[] = NO_REFUSALS
+  #reliedOn: readonly LeaseId[] = NO_IDS
   #entries: Map<LeaseId, Entry> | null = null
   /** Relatives of leases that this decision depends on and that were not read. */
   #unseen: Map<LeaseId, Resource> | null = null
@@ -115,8 +117,10 @@ export class Draft {
     this.#append(event, evolveEntry(before, event))
     if (event.type === 'lease.revoking') {
       for (const child of this.childrenOf(before)) {
-        if (child.deadline.us <= event.deadline.us) continue
-        this.record({ ...event, ...subjectOf(child), renewals: child.renewals, requestId: null })
+        if (child.deadline.us <= event.deadline.us) this.#reliedOn = [...this.#reliedOn, child.id]
+        else {
+          this.record({ ...event, ...subjectOf(child), renewals: child.renewals, requestId: null })
+        }
       }
     }
     if (ends) this.#refund(before)
@@ -188,6 +192,7 @@ export class Draft {
       events: this.#events,
       refusals: this.#refusals,
       entries,
+      reliedOn: this.#reliedOn,
       wakes: this.#wakes,
       validUntilUs: this.#validUntilUs(),
       firstFence,

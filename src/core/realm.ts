@@ -67,6 +67,8 @@ export interface Decision<Outcome> {
   readonly refusals: readonly LeaseDenied[]
   /** The view's entries as the events leave them. */
   readonly entries: ReadonlyMap<LeaseId, Entry>
+  /** Entries that it leaves as they are because of their deadlines: a renewal in the meantime would have changed it. */
+  readonly reliedOn: readonly LeaseId[]
   /** The waiters that must look for themselves, besides those that the events concern. */
   readonly wakes: readonly Wake[]
   /**

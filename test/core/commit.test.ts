@@ -38,6 +38,7 @@ describe('a commit', () => {
         refusals: [],
         entries: new Map(),
         wakes: [],
+        reliedOn: [],
         validUntilUs: null,
         firstFence: 0,
         lastFence: 0,
