@@ -106,7 +106,8 @@ export type Observation =
   | (Who & { readonly kind: 'crashed' })
   | (Who & { readonly kind: 'closed'; readonly timersLeft: number })
   | { readonly kind: 'stopped'; readonly process: string; readonly how: 'pause' | 'suspension' }
-  | { readonly kind: 'resumed'; readonly process: string }
+  /** `busyUs`: for how long it runs what had waited. */
+  | { readonly kind: 'resumed'; readonly process: string; readonly busyUs: number }
   | Fault
   | CallBegun
   | CallEnded

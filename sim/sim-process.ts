@@ -103,14 +103,14 @@ export class SimProcess {
     if (this.#stopped === null) return
     if (this.#stopped === 'suspension') this.clock.wake()
     this.#stopped = null
-    this.log.write({ kind: 'resumed', process: this.name })
     const held = this.#held
     this.#held = []
-    let delayUs = 0
+    let busyUs = 0
     for (const action of held) {
-      delayUs += this.random.between(1, 300)
-      this.world.schedule(delayUs, () => this.#runOrHold(action))
+      busyUs += this.random.between(1, 300)
+      this.world.schedule(busyUs, () => this.#runOrHold(action))
     }
+    this.log.write({ kind: 'resumed', process: this.name, busyUs })
   }
 
   /** Runs `action` in this process after `delayUs`, if its incarnation is still alive then. */

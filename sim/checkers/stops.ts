@@ -1,4 +1,4 @@
-/** When each process was stopped, by a signal or because its host slept. */
+/** When each process was stopped, by a signal or because its host slept, until it had run what had waited. */
 import type { Evidence } from '../evidence.ts'
 
 export interface Stop {
@@ -18,7 +18,7 @@ export function stopsOf({ log, endUs }: Evidence): ReadonlyMap<string, readonly 
   }
   for (const entry of log) {
     if (entry.kind === 'stopped') open.set(entry.process, { how: entry.how, fromUs: entry.atUs })
-    if (entry.kind === 'resumed') close(entry.process, entry.atUs)
+    if (entry.kind === 'resumed') close(entry.process, entry.atUs + entry.busyUs)
   }
   for (const process of [...open.keys()]) close(process, endUs)
   return stops

@@ -165,6 +165,39 @@ describe('the end that a holder counts on', () => {
   })
 })
 
+describe('the moment by which a holder must have heard', () => {
+  const HANDLE = {
+    leaseId: PARENT,
+    resource: WORK,
+    extent: 'exact',
+    mode: 'exclusive',
+    holder: 'ada',
+    fence: 1,
+    renewals: 0,
+    slots: null,
+    isAsked: false,
+    deadlineUs: 200_000,
+  } as const
+
+  it.each([
+    ['after what had waited while its process was stopped', 20_000, []],
+    [
+      'soon after its process runs again',
+      0,
+      [expect.stringMatching(/had not heard of it by 0\.51/)],
+    ],
+  ])('is %s', (_, busyUs, expected) => {
+    const log: readonly Logged[] = [
+      { atUs: 0, kind: 'started', ...WHO, holder: 'ada' },
+      { atUs: 5_000, kind: 'believed', ...WHO, why: 'granted', ...HANDLE, state: 'held' },
+      { atUs: 100_000, kind: 'stopped', process: 'ada', how: 'pause' },
+      { atUs: 500_000, kind: 'resumed', process: 'ada', busyUs },
+      { atUs: 525_000, kind: 'signal', ...WHO, leaseId: PARENT, code: 'LEASE_LOST', reason: 'x' },
+    ]
+    expect(pessimistic.check(evidenceOf([[ASKED, 0, 0]], log))).toEqual(expected)
+  })
+})
+
 describe('a derived lease that was lost', () => {
   const LOST_US = 20_000
   const slow = (leaseId: string): Observation => {
