@@ -9,12 +9,13 @@ import { createHash } from 'node:crypto'
 import { parseBudget, type Budget } from '../core/budget.ts'
 import { excessOf, type Allowance } from '../core/derivation.ts'
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
-import { parseExtent, parseMode, requireWellFormed } from '../core/input.ts'
+import { parseExtent, parseMode } from '../core/input.ts'
 import { DERIVATION_DEPTH_MAX } from '../core/limits.ts'
 import { parseResource, type Extent, type Mode, type Resource } from '../core/resource.ts'
 import { parseScope, type Scope } from '../core/scope.ts'
 import { ByteReader, ByteWriter, fromBase64Url, undecodable } from './canonical-bytes.ts'
 import { verifySignature, type SigningKey } from './ed25519.ts'
+import { requireWords } from './registrar-id.ts'
 import {
   finderOf,
   requireVerifier,
@@ -98,24 +99,19 @@ function requireGrant(grant: Grant): Grant {
   if (typeof grant !== 'object' || grant === null) throw invalid('grant', 'must be a grant', grant)
   const { parentId, audience } = grant
   return {
-    id: requireName('id', grant.id),
+    id: requireWords('id', grant.id),
     resource: parseResource(grant.resource),
     mode: parseMode(grant.mode),
     extent: parseExtent(grant.extent),
-    holder: requireName('holder', grant.holder),
+    holder: requireWords('holder', grant.holder),
     fence: requireCount('fence', grant.fence),
     issuedAtMs: requireCount('issuedAtMs', grant.issuedAtMs),
     expiresAtMs: requireCount('expiresAtMs', grant.expiresAtMs),
-    parentId: parentId === null ? null : requireName('parentId', parentId),
-    audience: audience === null ? null : requireName('audience', audience),
+    parentId: parentId === null ? null : requireWords('parentId', parentId),
+    audience: audience === null ? null : requireWords('audience', audience),
     scope: parseScope(grant.scope),
     budget: parseBudget('budget', grant.budget),
   }
-}
-
-function requireName(field: string, value: unknown): string {
-  if (typeof value === 'string') return requireWellFormed(field, value)
-  throw invalid(field, 'must be text', value)
 }
 
 function requireCount(field: string, value: unknown): number {

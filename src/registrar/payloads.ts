@@ -88,16 +88,23 @@ export type OwnPayload =
 
 export type RegistrarPayload = OwnPayload | LedgerEventPayload
 
-/** The names of the facts of each kind. */
-const FACTS: Readonly<Record<OwnPayload['kind'], readonly string[]>> = {
+type NamesOf<Payload> = Payload extends OwnPayload ? Exclude<keyof Payload, 'kind'> : never
+export type FactName = NamesOf<OwnPayload>
+
+/** The facts of each kind, in the order of the canonical bytes. */
+export const FACTS: Readonly<Record<OwnPayload['kind'], readonly FactName[]>> = {
   lease_issued: [
-    ...['leaseId', 'workId', 'actorId', 'issuedAt', 'expiresAt', 'registrarSignature'],
-    ...['issuedAtTick', 'expiresAtTick'],
+    ...(['leaseId', 'workId', 'actorId', 'issuedAt', 'expiresAt', 'registrarSignature'] as const),
+    ...(['issuedAtTick', 'expiresAtTick'] as const),
   ],
   lease_renewed: ['leaseId', 'newExpiresAt', 'registrarSignature', 'newExpiresAtTick'],
   lease_released: ['leaseId', 'releaseReason', 'registrarSignature'],
   lease_expired: ['leaseId', 'expiredAt', 'expiredAtTick', 'registrarSignature'],
   lease_conflict: ['workId', 'conflictingLeaseIds', 'resolution', 'registrarSignature'],
+}
+
+export function isOwnKind(kind: unknown): kind is OwnPayload['kind'] {
+  return typeof kind === 'string' && Object.hasOwn(FACTS, kind)
 }
 
 export function leaseIssuedPayload(facts: LeaseIssuedFacts): LeaseIssuedPayload {
@@ -133,7 +140,8 @@ export function requireFacts<Facts extends object>(kind: OwnPayload['kind'], fac
 
 /** The first that no signature is over. */
 export function unknownFact(kind: OwnPayload['kind'], facts: object): string | undefined {
-  return Object.keys(facts).find((name) => name !== 'kind' && !FACTS[kind].includes(name))
+  const known: readonly string[] = FACTS[kind]
+  return Object.keys(facts).find((name) => name !== 'kind' && !known.includes(name))
 }
 
 /** Gives a payload its JSON form, which JSON alone could not write. */
@@ -143,7 +151,7 @@ class PayloadForm {
   }
 }
 
-function made<Payload extends OwnPayload>(
+export function made<Payload extends OwnPayload>(
   facts: Omit<Payload, 'registrarSignature'> & { readonly registrarSignature?: Signature },
 ): Payload {
   const payload = Object.assign(new PayloadForm(), facts)

@@ -5,7 +5,7 @@
 import { invalid, LeaseError, show } from '../core/errors.ts'
 import { jsonOf } from './json-form.ts'
 import { parsePayload, payloadFromJson } from './payload-bytes.ts'
-import type { EventRecord, OwnPayload, RegistrarPayload } from './payloads.ts'
+import { isOwnKind, type EventRecord, type RegistrarPayload } from './payloads.ts'
 import { requireId } from './registrar-id.ts'
 
 export function requireRecord(event: EventRecord | null | undefined): EventRecord {
@@ -26,23 +26,20 @@ export function requireOrigin({ actorId, atMs, sessionId }: EventRecord): void {
   throw invalid('atMs', 'must be when it happened, in whole milliseconds', atMs)
 }
 
-const TYPE_OF_KIND: Readonly<Record<OwnPayload['kind'], string>> = {
-  lease_issued: 'lease.issued',
-  lease_renewed: 'lease.renewed',
-  lease_released: 'lease.released',
-  lease_expired: 'lease.expired',
-  lease_conflict: 'lease.conflict',
-}
-
 /** Throws `DECODE_ERROR` for what cannot be read, or is not of the kind that the type of the event promises. */
 export function readPayload({ eventType, payload }: EventRecord): RegistrarPayload {
   const given = payload instanceof Uint8Array ? parsePayload(payload) : payload
   const kind = typeof given === 'object' && given !== null && 'kind' in given ? given.kind : null
   if (typeof kind !== 'string') throw disagreement(eventType, 'none that says its kind')
   const read = given as RegistrarPayload
-  const type = read.kind === 'ledger_event' ? read.event?.type : TYPE_OF_KIND[read.kind]
+  const type = read.kind === 'ledger_event' ? read.event?.type : typeOf(kind)
   if (type !== eventType) throw disagreement(eventType, `one of ${show(type ?? kind)}`)
   return read.kind === 'ledger_event' ? read : payloadFromJson(read)
+}
+
+/** The type of a registrar's own events is in the name of their kind. */
+function typeOf(kind: string): string | undefined {
+  return isOwnKind(kind) ? kind.replace('_', '.') : undefined
 }
 
 /** A registrar's own event as JSON has it, in whatever form its payload came. */

@@ -20,7 +20,7 @@ import type {
   LeaseRenewedPayload,
 } from './payloads.ts'
 import { RegisteredLease, type LeaseTerm } from './registered-lease.ts'
-import { requireId } from './registrar-id.ts'
+import { requireId, requireIds } from './registrar-id.ts'
 import { parseReleaseReason } from './registrar-words.ts'
 import {
   compareTimes,
@@ -125,10 +125,7 @@ export function reduceExpired(table: LeaseTable, payload: LeaseExpiredPayload): 
 /** A registrar found that two leases were claimed and says which one stays: for the record, it changes no lease. */
 export function reduceConflict(payload: LeaseConflictPayload): void {
   requireId('workId', payload.workId)
-  if (!Array.isArray(payload.conflictingLeaseIds)) {
-    throw invalid('conflictingLeaseIds', 'must be a list of ids', payload.conflictingLeaseIds)
-  }
-  for (const leaseId of payload.conflictingLeaseIds) requireId('conflictingLeaseIds', leaseId)
+  requireIds('conflictingLeaseIds', payload.conflictingLeaseIds)
   if (typeof payload.resolution === 'string') return
   throw invalid('resolution', 'must be text', payload.resolution)
 }

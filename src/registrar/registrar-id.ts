@@ -1,4 +1,7 @@
-/** Ids as the registrar's events carry them: any text of 1..128 bytes, so that `lease-001` is as good as a UUID. */
+/**
+ * Ids as the registrar's events carry them: any text of 1..128 bytes, so that `lease-001` is as good as a UUID. And text
+ * of any length.
+ */
 import { invalid } from '../core/errors.ts'
 import { REGISTRAR_ID_BYTES_MAX } from '../core/limits.ts'
 import { requireWellFormed, utf8Length } from '../core/input.ts'
@@ -11,4 +14,14 @@ export function requireId(field: string, value: unknown): string {
   }
   const got = bytes > REGISTRAR_ID_BYTES_MAX ? `${bytes} bytes` : value
   throw invalid(field, `must be text of 1..${REGISTRAR_ID_BYTES_MAX} bytes`, got)
+}
+
+export function requireIds(field: string, value: unknown): readonly string[] {
+  if (!Array.isArray(value)) throw invalid(field, 'must be a list of ids', value)
+  return value.map((id) => requireId(field, id))
+}
+
+export function requireWords(field: string, value: unknown): string {
+  if (typeof value === 'string') return requireWellFormed(field, value)
+  throw invalid(field, 'must be text', value)
 }
