@@ -212,32 +212,44 @@ function addContext(additionalContext: string, name: string): JsonObject {
   return hookOutput(name, { additionalContext })
 }
 
+const OTHER: HookAct = { kind: 'other' }
+
+/** What a client calls its tools, and the arguments that name a file; the first that is there counts. */
+interface Tools {
+  readonly edit: readonly string[]
+  readonly read: readonly string[]
+  readonly shell: readonly string[]
+  readonly path: readonly string[]
+}
+
+interface ToolCall {
+  readonly tool: string
+  readonly input: JsonObject
+}
+
+function actOf({ tool, input }: ToolCall, { edit, read, shell, path }: Tools): HookAct {
+  if (edit.includes(tool)) return editOf(tool, input, ...path)
+  if (read.includes(tool)) return readOf(input, ...path)
+  return shell.includes(tool) ? shellOf(input) : OTHER
+}
+
 const OWN_TOOLS = 'mcp__tenure__'
+const CLAUDE_TOOLS: Tools = {
+  ...{ edit: ['Edit', 'MultiEdit', 'Write'], read: ['Read'], shell: ['Bash'] },
+  path: ['file_path'],
+}
 
 function claudeAct(event: JsonObject): HookAct {
   const { tool, input } = callOf(event)
-  switch (tool) {
-    case 'Edit':
-    case 'MultiEdit':
-    case 'Write':
-      return editOf(tool, input, 'file_path')
-    case 'NotebookEdit':
-      return editOf(tool, input, 'notebook_path')
-    case 'Read':
-      return readOf(input, 'file_path')
-    case 'Bash':
-      return shellOf(input)
-    default:
-      return tool.startsWith(OWN_TOOLS)
-        ? { kind: 'lease_tool', tool: tool.slice(OWN_TOOLS.length), input }
-        : { kind: 'other' }
-  }
+  if (tool === 'NotebookEdit') return editOf(tool, input, 'notebook_path')
+  if (!tool.startsWith(OWN_TOOLS)) return actOf({ tool, input }, CLAUDE_TOOLS)
+  return { kind: 'lease_tool', tool: tool.slice(OWN_TOOLS.length), input }
 }
 
 /** Edits come as `apply_patch`, on its own or inside of a shell command. */
 function codexAct(event: JsonObject): HookAct {
   const { tool, input } = callOf(event)
-  if (tool !== 'Bash' && tool !== 'shell' && tool !== 'apply_patch') return { kind: 'other' }
+  if (tool !== 'Bash' && tool !== 'shell' && tool !== 'apply_patch') return OTHER
   const words = input['command']
   const line = Array.isArray(words) ? lineOf(words, tool) : null
   const command = requireText(line === null ? input : { command: line }, 'command', 'input')
@@ -255,21 +267,13 @@ function lineOf(words: readonly unknown[], tool: string): string | null {
   return isLast ? (texts.at(-1) ?? null) : texts.map(quoted).join(' ')
 }
 
+const GEMINI_TOOLS: Tools = {
+  ...{ edit: ['write_file', 'replace', 'edit'], read: ['read_file'], shell: ['run_shell_command'] },
+  path: ['file_path', 'absolute_path', 'path'],
+}
+
 function geminiAct(event: JsonObject): HookAct {
-  const { tool, input } = callOf(event)
-  const paths = ['file_path', 'absolute_path', 'path'] as const
-  switch (tool) {
-    case 'write_file':
-    case 'replace':
-    case 'edit':
-      return editOf(tool, input, ...paths)
-    case 'read_file':
-      return readOf(input, ...paths)
-    case 'run_shell_command':
-      return shellOf(input)
-    default:
-      return { kind: 'other' }
-  }
+  return actOf(callOf(event), GEMINI_TOOLS)
 }
 
 function cursorFacts(input: JsonObject, host: EventHost): Facts {
@@ -285,25 +289,15 @@ function cursorFacts(input: JsonObject, host: EventHost): Facts {
   }
 }
 
+const CURSOR_TOOLS: Tools = {
+  ...{ edit: ['Write', 'Edit', 'StrReplace', 'Delete'], read: ['Read'], shell: ['Shell'] },
+  path: ['file_path', 'path', 'target_file'],
+}
+
 function cursorAct(event: JsonObject, name: string): HookAct {
   if (name === 'afterFileEdit') return editOf('Edit', event, 'file_path')
   if (name === 'beforeReadFile') return readOf(event, 'file_path')
-  if (name.endsWith('ShellExecution')) return shellOf(event)
-  const { tool, input } = callOf(event)
-  const paths = ['file_path', 'path', 'target_file'] as const
-  switch (tool) {
-    case 'Write':
-    case 'Edit':
-    case 'StrReplace':
-    case 'Delete':
-      return editOf(tool, input, ...paths)
-    case 'Read':
-      return readOf(input, ...paths)
-    case 'Shell':
-      return shellOf(input)
-    default:
-      return { kind: 'other' }
-  }
+  return name.endsWith('ShellExecution') ? shellOf(event) : actOf(callOf(event), CURSOR_TOOLS)
 }
 
 function copilotFacts(input: JsonObject, host: EventHost): Facts {
@@ -325,26 +319,17 @@ function copilotName(input: JsonObject): string {
   throw invalid('event', 'must be one of Copilot CLI, with toolName, source or reason', input)
 }
 
+const COPILOT_TOOLS: Tools = {
+  ...{ edit: ['edit', 'create', 'write', 'str_replace_editor'], read: ['view'] },
+  ...{ shell: ['bash', 'shell', 'powershell'], path: ['path', 'file_path', 'filePath'] },
+}
+
+/** The tools that edit also show a file, if that is their command. */
 function copilotAct(event: JsonObject): HookAct {
-  const tool = textOf(event, 'toolName', 'tool_name') ?? ''
+  const name = textOf(event, 'toolName', 'tool_name') ?? ''
   const input = copilotArguments(event['toolArgs'] ?? event['tool_input'])
-  const paths = ['path', 'file_path', 'filePath'] as const
-  switch (tool) {
-    case 'edit':
-    case 'create':
-    case 'write':
-    case 'str_replace_editor':
-    case 'view':
-      return tool === 'view' || input['command'] === 'view'
-        ? readOf(input, ...paths)
-        : editOf(tool, input, ...paths)
-    case 'bash':
-    case 'shell':
-    case 'powershell':
-      return shellOf(input)
-    default:
-      return { kind: 'other' }
-  }
+  const isView = COPILOT_TOOLS.edit.includes(name) && input['command'] === 'view'
+  return actOf({ tool: isView ? 'view' : name, input }, COPILOT_TOOLS)
 }
 
 function copilotArguments(given: unknown): JsonObject {
@@ -355,7 +340,7 @@ function copilotArguments(given: unknown): JsonObject {
 }
 
 /** A tool and its arguments, as most clients call them. */
-function callOf(event: JsonObject): { readonly tool: string; readonly input: JsonObject } {
+function callOf(event: JsonObject): ToolCall {
   return { tool: textOf(event, 'tool_name') ?? '', input: objectOf(event['tool_input']) }
 }
 
@@ -366,7 +351,7 @@ function editOf(tool: string, input: JsonObject, ...names: readonly string[]): H
 /** Reading is never denied, not even of what cannot be told. */
 function readOf(input: JsonObject, ...names: readonly string[]): HookAct {
   const path = textOf(input, ...names)
-  return path === null ? { kind: 'other' } : { kind: 'read', paths: [path] }
+  return path === null ? OTHER : { kind: 'read', paths: [path] }
 }
 
 function shellOf(input: JsonObject): HookAct {
