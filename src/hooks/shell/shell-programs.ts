@@ -18,93 +18,20 @@ import type { ShellArgument } from './shell-words.ts'
 
 const NOTHING: readonly Effects[] = []
 
+/** A set as text: one name for each line of an array is more than can be read. */
+function namesIn(text: string): ReadonlySet<string> {
+  return new Set(text.trim().split(/\s+/))
+}
+
 /** These write to nothing but what they are redirected to. */
-const READERS: ReadonlySet<string> = new Set([
-  ...['ls', 'cat', 'head', 'tail', 'grep', 'egrep', 'fgrep', 'rg', 'ag', 'wc', 'echo', 'printf'],
-  ...[
-    'pwd',
-    'true',
-    'false',
-    ':',
-    'test',
-    '[',
-    '[[',
-    'which',
-    'type',
-    'hash',
-    'stat',
-    'file',
-    'du',
-  ],
-  ...['df', 'uniq', 'cut', 'tr', 'jq', 'diff', 'cmp', 'comm', 'basename', 'dirname', 'realpath'],
-  ...[
-    'readlink',
-    'date',
-    'printenv',
-    'id',
-    'whoami',
-    'hostname',
-    'uname',
-    'ps',
-    'sleep',
-    'seq',
-    'tree',
-  ],
-  ...[
-    'less',
-    'more',
-    'nl',
-    'od',
-    'xxd',
-    'hexdump',
-    'md5sum',
-    'sha1sum',
-    'sha256sum',
-    'column',
-    'fold',
-  ],
-  ...[
-    'paste',
-    'rev',
-    'tac',
-    'export',
-    'set',
-    'unset',
-    'read',
-    'wait',
-    'exit',
-    'return',
-    'break',
-    'local',
-  ],
-  ...[
-    'continue',
-    'shift',
-    'trap',
-    'ulimit',
-    'umask',
-    'alias',
-    'mkdir',
-    'rmdir',
-    'chmod',
-    'chown',
-    'kill',
-  ],
-  ...[
-    'free',
-    'uptime',
-    'nproc',
-    'lsof',
-    'tty',
-    'clear',
-    'history',
-    'jobs',
-    'tenure',
-    'declare',
-    'readonly',
-    'let',
-  ],
-])
+const READERS: ReadonlySet<string> = namesIn(`
+  ls cat head tail grep egrep fgrep rg ag wc echo printf pwd true false : test [ [[ which type
+  hash stat file du df uniq cut tr jq diff cmp comm basename dirname realpath readlink date
+  printenv id whoami hostname uname ps sleep seq tree less more nl od xxd hexdump md5sum sha1sum
+  sha256sum column fold paste rev tac export set unset read wait exit return break local
+  continue shift trap ulimit umask alias mkdir rmdir chmod chown kill free uptime nproc lsof tty
+  clear history jobs tenure declare readonly let
+`)
 
 export function programEffects(call: ProgramCall): readonly Effects[] {
   const name = path.basename(call.program)
@@ -342,59 +269,17 @@ function appliedPatch({ args, cwd, input }: ProgramCall): readonly Effects[] {
 }
 
 /** They change the index, refs or nothing at all, and no file of the checkout. */
-const GIT_READERS: ReadonlySet<string> = new Set([
-  ...[
-    'status',
-    'log',
-    'diff',
-    'show',
-    'branch',
-    'fetch',
-    'add',
-    'blame',
-    'ls-files',
-    'ls-tree',
-    'tag',
-  ],
-  ...[
-    'rev-parse',
-    'remote',
-    'config',
-    'grep',
-    'describe',
-    'shortlog',
-    'reflog',
-    'cat-file',
-    'push',
-  ],
-  ...[
-    'rev-list',
-    'for-each-ref',
-    'merge-base',
-    'diff-tree',
-    'show-ref',
-    'symbolic-ref',
-    'notes',
-    'gc',
-  ],
-  ...[
-    'hash-object',
-    'ls-remote',
-    'count-objects',
-    'archive',
-    'bundle',
-    'version',
-    'help',
-    'var',
-    'init',
-  ],
-  ...['name-rev', 'whatchanged', 'range-diff', 'format-patch', 'check-ignore', 'worktree', 'fsck'],
-])
+const GIT_READERS: ReadonlySet<string> = namesIn(`
+  status log diff show branch fetch add blame ls-files ls-tree tag rev-parse remote config grep
+  describe shortlog reflog cat-file push rev-list for-each-ref merge-base diff-tree show-ref
+  symbolic-ref notes gc hash-object ls-remote count-objects archive bundle version help var init
+  name-rev whatchanged range-diff format-patch check-ignore worktree fsck
+`)
 
 /** They write to files that only git knows. */
-const WHOLE_TREE: ReadonlySet<string> = new Set([
-  ...['merge', 'pull', 'cherry-pick', 'revert', 'am', 'submodule', 'sparse-checkout', 'bisect'],
-])
+const WHOLE_TREE: ReadonlySet<string> = namesIn(`
+  merge pull cherry-pick revert am submodule sparse-checkout bisect
+`)
 
 const GLOBAL_WITH_VALUE = ['-C', '-c', '--git-dir', '--work-tree', '--namespace']
 
