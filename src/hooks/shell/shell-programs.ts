@@ -187,7 +187,10 @@ interface Move {
   readonly withValue?: readonly string[]
 }
 
-function moved({ args, cwd, context }: ProgramCall, move: Move): readonly Effects[] {
+function moved(
+  { args, cwd, context }: Pick<ProgramCall, 'args' | 'cwd' | 'context'>,
+  move: Move,
+): readonly Effects[] {
   const [given] = optionValues(args, ['-t', '--target-directory'])
   const operands = operandsOf(args, ['-t', '--target-directory', '-S', ...(move.withValue ?? [])])
   const target = given ?? operands.at(-1)
@@ -347,7 +350,7 @@ function named(name: string, call: GitCall): readonly Effects[] {
     case 'rm':
       return words.includes('--cached') ? [] : writesTo(operandsOf(args), directory)
     case 'mv':
-      return renamed(call)
+      return moved({ ...call, cwd: directory }, { removesSource: true })
     case 'apply':
       return applied(call)
     case 'commit':
@@ -394,21 +397,6 @@ function pathsOf(
 ): readonly Effects[] {
   const isWhole = paths.some(({ text }) => text === '.' || text === ':/')
   return isWhole ? moves(call, command) : writesTo(paths, call.directory)
-}
-
-function renamed({ args, directory, context }: GitCall): readonly Effects[] {
-  const operands = operandsOf(args)
-  const target = operands.at(-1)
-  const sources = operands.slice(0, -1)
-  if (target === undefined || target.text === null) return UNKNOWN
-  const place = path.resolve(directory, target.text)
-  const reached = context.isDirectory(place)
-    ? sources.map((source): ShellArgument => {
-        const text = source.text === null ? null : path.join(place, path.basename(source.text))
-        return { ...source, text }
-      })
-    : [target]
-  return writesTo([...sources, ...reached], directory)
 }
 
 function applied({ args, words, directory, input, context }: GitCall): readonly Effects[] {

@@ -6,7 +6,7 @@
  * Pure: the file system is asked through `ShellContext` alone.
  */
 import path from 'node:path'
-import type { Effects, ShellContext } from './shell-effects.ts'
+import { argumentOf, writesTo, type Effects, type ShellContext } from './shell-effects.ts'
 import { programEffects } from './shell-programs.ts'
 import {
   shellTokens,
@@ -160,13 +160,10 @@ class ShellReader {
     if (operator.startsWith('<') && operator !== '<>') return
     for (const { text } of this.#expand(target, scope)) {
       if (operator === '>&' && /^(?:\d+|-)$/.test(text ?? '')) continue
-      if (text === null || (scope.cwd === null && !path.isAbsolute(text))) this.#isKnown = false
-      else this.#addWrite(path.resolve(scope.cwd ?? '/', text))
+      const isSomewhere = scope.cwd === null && !path.isAbsolute(text ?? '')
+      const file = argumentOf(isSomewhere ? null : text)
+      for (const effects of writesTo([file], scope.cwd ?? '/')) this.#take(effects)
     }
-  }
-
-  #addWrite(file: string): void {
-    if (!file.startsWith('/dev/')) this.#writes.add(file)
   }
 
   #nested(word: Word, scope: Scope, depth: number): void {
@@ -185,7 +182,7 @@ class ShellReader {
       if (!isPattern || text === null || cwd === null) return [argument]
       const found = this.#context.glob(path.resolve(cwd, text))
       if (found.length === 0) return [argument]
-      return found.map((file) => ({ text: file, isPattern: false, heredoc: null }))
+      return found.map(argumentOf)
     })
   }
 
