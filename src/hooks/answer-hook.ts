@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto'
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import type { HookOnFailure } from '../core/settings.ts'
 import { report } from '../runtime/diagnostics.ts'
+import { endsWithin } from '../runtime/ends-within.ts'
 import {
   answerText,
   hearsText,
@@ -58,7 +59,10 @@ const EXIT_CLOSED = 2
 export async function answerHook(question: HookQuestion): Promise<HookAnswer> {
   const progress: Progress = { event: null, intent: null, memory: null }
   try {
-    return await within(question, progress, answer(question, progress))
+    const answered = answer(question, progress)
+    if (await endsWithin(question.host.runtime, WITHIN_MS, answered)) return await answered
+    const what = progress.event === null ? 'the event did not end' : 'the store did not answer'
+    throw new LeaseError('STORE_UNAVAILABLE', `${what} within ${WITHIN_MS} ms`)
   } catch (error) {
     return failed(question, progress, error)
   }
@@ -141,27 +145,6 @@ function decoded(bytes: Uint8Array): string {
       cause,
       details: { field: 'event' },
     })
-  }
-}
-
-async function within<Result>(
-  { host }: HookQuestion,
-  progress: Progress,
-  work: Promise<Result>,
-): Promise<Result> {
-  let stop = (): void => undefined
-  const late = new Promise<never>((_, reject) => {
-    const onTimeout = (): void => {
-      const what = progress.event === null ? 'the event did not end' : 'the store did not answer'
-      reject(new LeaseError('STORE_UNAVAILABLE', `${what} within ${WITHIN_MS} ms`))
-    }
-    const timer = host.runtime.setTimer(WITHIN_MS, onTimeout, { keepAlive: true })
-    stop = () => timer.cancel()
-  })
-  try {
-    return await Promise.race([work, late])
-  } finally {
-    stop()
   }
 }
 
