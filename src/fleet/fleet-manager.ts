@@ -11,7 +11,7 @@ import { parseFlag } from '../core/input.ts'
 import { RepeatedFault, reportTo } from '../runtime/diagnostics.ts'
 import { backOffMs } from '../runtime/pause.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
-import { batchesOf } from './batches.ts'
+import { batchesOf } from '../core/batches.ts'
 import { preferredNode } from './assignment.ts'
 import {
   FLEET_EVENTS,

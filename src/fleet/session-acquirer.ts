@@ -4,7 +4,7 @@
  */
 import { LeaseError } from '../core/errors.ts'
 import { FenceMemory, isStaleGrant } from '../client/stale-answers.ts'
-import { batchesOf } from './batches.ts'
+import { batchesOf } from '../core/batches.ts'
 import { RepeatedFault, reportTo } from '../runtime/diagnostics.ts'
 import { SerialQueue } from '../runtime/serial-queue.ts'
 import type { FleetInstance } from './fleet-instance.ts'

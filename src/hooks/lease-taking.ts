@@ -2,6 +2,7 @@
  * Carries out a plan: takes all leases that an edit needs, or none. Everything goes through `LeaseApi`; who may have what is
  * decided there.
  */
+import { batchesOf } from '../core/batches.ts'
 import type { Blocker } from '../core/conflict.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import { AGENT_HOLD_MS_MAX, ALL_MEMBERS_MAX } from '../core/limits.ts'
@@ -34,28 +35,24 @@ export type Taken =
 
 /** Several commits where there are more than 64 files; whatever was taken is given back when one of them is held. */
 export async function takeLeases(taking: Taking, plan: LeasePlan): Promise<Taken> {
+  const steps = [
+    ...[...batchesOf(plan.acquire, ALL_MEMBERS_MAX)].map((some) => () => acquireSome(taking, some)),
+    ...plan.derive.map((one) => () => deriveOne(taking, one)),
+  ]
   const leases: TakenLease[] = []
   try {
-    for (let start = 0; start < plan.acquire.length; start += ALL_MEMBERS_MAX) {
-      const some = plan.acquire.slice(start, start + ALL_MEMBERS_MAX)
-      const taken = await acquireSome(taking, some)
-      if (taken.kind === 'held') return await undo(taken)
-      leases.push(...taken.leases)
-    }
-    for (const { target, parent } of plan.derive) {
-      const taken = await deriveOne(taking, target, parent)
-      if (taken.kind === 'held') return await undo(taken)
-      leases.push(...taken.leases)
+    for (const step of steps) {
+      const taken = await step()
+      if (taken.kind === 'taken') leases.push(...taken.leases)
+      else {
+        await giveBack(taking, leases)
+        return taken
+      }
     }
     return { kind: 'taken', leases }
   } catch (error) {
     await giveBack(taking, leases)
     throw error
-  }
-
-  async function undo(held: Taken): Promise<Taken> {
-    await giveBack(taking, leases)
-    return held
   }
 }
 
@@ -67,24 +64,21 @@ async function acquireSome(taking: Taking, targets: readonly Target[]): Promise<
     ...{ ttlMs: Math.min(ttlMs, AGENT_HOLD_MS_MAX), maxHoldMs: AGENT_HOLD_MS_MAX },
     metadata: hookMetadata(agent),
   }
-  const members = targets.map(({ resource }) => ({ id: runtime.uuid(), resource }))
+  const leases = targets.map((target) => ({ target, leaseId: runtime.uuid() }))
+  const members = leases.map(({ target: { resource }, leaseId: id }) => ({ id, resource }))
   const [only] = members
   const answer =
     members.length === 1 && only !== undefined
       ? await api.acquire({ ...common, ...only })
       : await api.acquireAll({ ...common, group: runtime.uuid(), members })
   if (answer.kind !== 'granted' && answer.kind !== 'granted_all') return heldAnswer(answer, targets)
-  return { kind: 'taken', leases: targets.flatMap(takenAs(members)) }
+  return { kind: 'taken', leases }
 }
 
-function takenAs(members: readonly { readonly id: string }[]) {
-  return (target: Target, index: number): readonly TakenLease[] => {
-    const member = members[index]
-    return member === undefined ? [] : [{ target, leaseId: member.id }]
-  }
-}
-
-async function deriveOne(taking: Taking, target: Target, parent: LeaseInfo): Promise<Taken> {
+async function deriveOne(
+  taking: Taking,
+  { target, parent }: LeasePlan['derive'][number],
+): Promise<Taken> {
   const { api, runtime, agent, reason } = taking
   const leaseId = runtime.uuid()
   const { holder } = agent
@@ -133,10 +127,12 @@ export async function giveBack(
   )
 }
 
+type HeldLease = Pick<LeaseInfo, 'id' | 'resource' | 'extent' | 'holder'>
+
 /** A refusal is no failure here: the lease is gone, and the next look at it says so. */
 export async function renewLeases(
   api: Pick<LeaseApi, 'renew'>,
-  leases: readonly LeaseInfo[],
+  leases: readonly HeldLease[],
 ): Promise<void> {
   await Promise.all(
     leases.map(({ id, resource, extent, holder }) => {
@@ -147,7 +143,7 @@ export async function renewLeases(
 
 export async function releaseLeases(
   api: Pick<LeaseApi, 'release'>,
-  leases: readonly LeaseInfo[],
+  leases: readonly HeldLease[],
 ): Promise<void> {
   await Promise.all(
     leases.map(({ id, resource, extent, holder }) => {

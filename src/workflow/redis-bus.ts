@@ -7,6 +7,7 @@
  * the actions. A message stays in the stream until every target has read it: a target that does not read fills the
  * stream, and then no further message is accepted.
  */
+import { batchesOf } from '../core/batches.ts'
 import { invalid, LeaseError } from '../core/errors.ts'
 import { parseSpanMs, refuseUnknown } from '../core/input.ts'
 import {
@@ -108,8 +109,8 @@ export class RedisBus implements Bus {
   }
 
   async publish(actions: readonly Action[]): Promise<void> {
-    for (let at = 0; at < actions.length; at += PUBLISHED_AT_ONCE) {
-      await this.#add(actions.slice(at, at + PUBLISHED_AT_ONCE).map(formatAction))
+    for (const some of batchesOf(actions, PUBLISHED_AT_ONCE)) {
+      await this.#add(some.map(formatAction))
     }
   }
 

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto'
 import { LeaseError } from '../../core/errors.ts'
 import { parseLeaseId } from '../../core/input.ts'
-import { batchesOf } from '../batches.ts'
+import { batchesOf } from '../../core/batches.ts'
 import { report, reportTo } from '../../runtime/diagnostics.ts'
 import {
   asLeaseError,
