@@ -156,7 +156,10 @@ export class HookRun {
     sweepMemories(host.memoryDirectory, this.#nowMs)
     const store = host.storeOf(event.cwd)
     if (!store.isMade) return
-    const others = await this.#othersBelow(await this.#api(store), this.#root(event.cwd))
+    const others = await this.#othersBelow(
+      await this.#api(store),
+      checkoutRoot(event.cwd) ?? event.cwd,
+    )
     const lines = others.slice(0, LINES_MAX).map((lease) => heldLine(lease, this.#seen))
     const more = others.length - lines.length
     this.#told.push(...lines, ...(more > 0 ? [`and ${more} more leases of others`] : []))
@@ -191,22 +194,22 @@ export class HookRun {
   async #edits(): Promise<string | null> {
     const { intent } = this.#parts
     const targets = this.#targets(intent.writes)
-    for (const some of grouped(targets, ({ path: file }) => this.#storeKey(file))) {
+    for (const some of grouped(targets, ({ path: file }) => this.#storeOf(file).key)) {
       const denial = await this.#edit(some)
       if (denial !== null) return denial
     }
     return null
   }
 
-  #storeKey(file: string): string {
-    return this.#parts.host.storeOf(path.dirname(file)).key
+  #storeOf(file: string): HookStore {
+    return this.#parts.host.storeOf(path.dirname(file))
   }
 
   async #edit(targets: readonly Target[]): Promise<string | null> {
-    const { agent, host } = this.#parts
+    const { agent, host, intent } = this.#parts
     const [first] = targets
     if (first === undefined) return null
-    const store = host.storeOf(path.dirname(first.path))
+    const store = this.#storeOf(first.path)
     const api = await this.#api(store)
     const files = targets.filter(({ path: file }) => !isDirectory(file))
     for (const { path: directory } of targets.filter((target) => !files.includes(target))) {
@@ -222,7 +225,9 @@ export class HookRun {
       if (count > FILES_MAX) return tooManyText(count, FILES_MAX)
       if (left === TRIES) await this.#tellLost(api, plan.missing)
       await this.#renew(api, plan)
-      const taken = await takeLeases({ api, agent, ...this.#leaseOptions(facts) }, plan)
+      const { ttlMs } = facts
+      const taking = { api, agent, runtime: host.runtime, ttlMs, reason: intent.reason }
+      const taken = await takeLeases(taking, plan)
       if (taken.kind === 'taken') return this.#granted(store, plan, taken.leases)
       const { target, blockers } = taken
       const other = blockers.find((blocker) => !isOwnLease(blocker, agent))
@@ -233,11 +238,6 @@ export class HookRun {
       this.#deny(target.path)
       return deniedText(target.path, blocker, this.#seen)
     }
-  }
-
-  #leaseOptions({ ttlMs }: Facts): { runtime: Runtime; ttlMs: number; reason: string } {
-    const { host, intent } = this.#parts
-    return { runtime: host.runtime, ttlMs, reason: intent.reason }
   }
 
   #deny(file: string): void {
@@ -320,7 +320,7 @@ export class HookRun {
   async #tellLost(api: LeaseApi, missing: LeasePlan['missing']): Promise<void> {
     for (const { leaseId, path: file } of missing.slice(0, LOST_TOLD_MAX)) {
       const ended = await api.get({ id: leaseId })
-      const next = await this.#holderOf(api, file)
+      const next = await this.#otherHolder(api, this.#resource(file))
       const isNews = ended?.state === 'revoked' || (ended?.state !== 'released' && next !== null)
       if (isNews) this.#news.push({ leaseId, text: lostText(file, { ended, next }, this.#seen) })
       else this.#records.push({ k: 'gone', leaseId })
@@ -336,25 +336,24 @@ export class HookRun {
     }
   }
 
-  async #holderOf(api: LeaseApi, file: string): Promise<LeaseInfo | null> {
+  async #otherHolder(api: LeaseApi, resource: Resource): Promise<LeaseInfo | null> {
     const { agent } = this.#parts
-    const { leases } = await api.inspect({ resource: this.#resource(file) })
+    const { leases } = await api.inspect({ resource })
     return leases.find((lease) => !isOwnLease(lease, agent)) ?? null
   }
 
   /** Notes how the files stand that others hold and that a command names whose effect is not known. */
   async #watch(): Promise<void> {
-    const { intent, memory, agent, host } = this.#parts
+    const { intent, memory, agent } = this.#parts
     const denied = [...memory.deniedAtMs].filter(([, atMs]) => this.#nowMs - atMs < DENIAL_MS)
     const named = intent.named.filter(isThere).slice(0, NAMED_MAX)
     const files: WatchedFile[] = []
     for (const { path: file, resource } of this.#targets([...denied.map(([f]) => f), ...named])) {
-      const store = host.storeOf(path.dirname(file))
+      const store = this.#storeOf(file)
       if (!store.isMade) continue
       const isTree = isDirectory(file)
-      const { leases } = await (
-        await this.#api(store)
-      ).inspect({ resource, extent: isTree ? 'subtree' : 'exact' })
+      const api = await this.#api(store)
+      const { leases } = await api.inspect({ resource, extent: isTree ? 'subtree' : 'exact' })
       for (const lease of leases.filter((one) => !isOwnLease(one, agent))) {
         const written = lease.extent === 'exact' ? nameOf(lease.resource) : isTree ? null : file
         if (written === null || files.length >= WATCHED_MAX) continue
@@ -401,28 +400,27 @@ export class HookRun {
 
   /** Edits that no hook was asked about: clients that tell of them only when they are done. */
   async #unaskedEdits(): Promise<void> {
-    const { intent, memory, agent, host } = this.#parts
+    const { intent, memory } = this.#parts
     const unasked = this.#targets(intent.writes).filter(({ path: file }) => {
       return !memory.editedAtMs.has(file)
     })
     for (const { path: file, resource } of unasked.slice(0, NAMED_MAX)) {
-      const store = host.storeOf(path.dirname(file))
+      const store = this.#storeOf(file)
       if (!store.isMade) continue
       const api = await this.#api(store)
-      const { leases } = await api.inspect({ resource })
-      const other = leases.find((lease) => !isOwnLease(lease, agent))
-      if (other !== undefined) await this.#trespassed(api, file, other.id)
+      const other = await this.#otherHolder(api, resource)
+      if (other !== null) await this.#trespassed(api, file, other.id)
     }
   }
 
   async #compareWatched(): Promise<void> {
-    const { memory, host } = this.#parts
+    const { memory } = this.#parts
     const watch = memory.watches.get(this.#callId)
     if (watch === undefined) return
     this.#records.push({ k: 'watched', callId: watch.callId })
     for (const { path: file, hash, leaseId, holder } of watch.files) {
       if (contentHash(file) === hash || this.#hasEdited(holder, file, watch.atMs)) continue
-      const api = await this.#api(host.storeOf(path.dirname(file)))
+      const api = await this.#api(this.#storeOf(file))
       await this.#trespassed(api, file, leaseId)
     }
   }
@@ -464,7 +462,7 @@ export class HookRun {
           resource: this.#resource(lease.path),
           extent: 'exact',
         } as const
-        await api.release({ ...place, holder, releaseReason: 'completed' })
+        await releaseLeases(api, [{ ...place, holder }])
         this.#records.push({ k: 'gone', leaseId })
       }
     }
@@ -496,7 +494,8 @@ export class HookRun {
         isHookLease(lease, agent),
       )
       const live = [...leases, ...forgotten].filter((lease) => lease?.state === 'active')
-      await releaseLeases(api, unique(live.filter((lease) => lease !== null)))
+      const byId = new Map(live.filter((lease) => lease !== null).map((lease) => [lease.id, lease]))
+      await releaseLeases(api, [...byId.values()])
     }
     this.#records.push(...held.map(([leaseId]): MemoryRecord => ({ k: 'gone', leaseId })))
     if (!isSession) return
@@ -539,10 +538,6 @@ export class HookRun {
     const root = checkoutRoot(directory)
     this.#roots.set(directory, root)
     return root
-  }
-
-  #root(directory: string): string {
-    return checkoutRoot(directory) ?? directory
   }
 
   async #leasesBelow(api: LeaseApi, directory: string): Promise<readonly LeaseInfo[]> {
@@ -598,8 +593,4 @@ function grouped<Item>(
     groups.set(key, [...(groups.get(key) ?? []), item])
   }
   return [...groups.values()]
-}
-
-function unique(leases: readonly LeaseInfo[]): readonly LeaseInfo[] {
-  return [...new Map(leases.map((lease) => [lease.id, lease])).values()]
 }
