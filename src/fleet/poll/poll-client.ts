@@ -14,8 +14,16 @@ import type { RedisClient, RedisDriver } from '../../drivers/redis-driver.ts'
 import { addressOf } from '../../drivers/redis-connect.ts'
 import { isReply } from '../../drivers/redis-errors.ts'
 import { backOffMs } from '../../runtime/pause.ts'
-import { connectionOf, connectTo, type PollConnection } from './poll-connection.ts'
-import type { PollCommand, PollReply } from './poll-connection.ts'
+import {
+  answerOf,
+  connectionOf,
+  connectTo,
+  exchange,
+  reconnect,
+  type PollCommand,
+  type PollConnection,
+  type PollReply,
+} from './poll-connection.ts'
 import { answerWithin, type CallBound } from '../../client/retry.ts'
 
 export interface PollClientOptions {
@@ -80,9 +88,8 @@ export class PollClient {
 
   constructor(options: PollClientOptions) {
     this.#options = options
-    const clock = { monotonicMs: () => options.runtime.monotonicMs() }
-    this.#connectionFault = new RepeatedFault('fleet/redis/connection', clock)
-    this.#handshakeFault = new RepeatedFault('fleet/redis/meet', clock)
+    this.#connectionFault = new RepeatedFault('fleet/redis/connection', options.runtime)
+    this.#handshakeFault = new RepeatedFault('fleet/redis/meet', options.runtime)
     // Refuses what is neither a URL nor a client, before anything is opened.
     if (typeof options.source === 'string') addressOf(options.source)
     else connectionOf(options.source)
@@ -90,7 +97,7 @@ export class PollClient {
 
   /** The keys of a Cluster lie on several servers, and no script can reach them all. */
   get isCluster(): boolean {
-    return this.#connection?.isCluster === true
+    return this.#connection?.driver.isCluster === true
   }
 
   get server(): ServerIdentity {
@@ -108,13 +115,16 @@ export class PollClient {
     try {
       const connection = await answerWithin(bound, () => this.#connect())
       this.#connection = connection
-      this.#unwatch = connection.watch(
-        () => void this.#onReady(connection),
-        () => this.#onClose(),
-      )
+      const { driver } = connection
+      const stops = [
+        driver.onReady(() => void this.#onReady(connection)),
+        driver.onClosed(() => this.#onClose()),
+      ]
+      // A client of the caller lives on.
+      this.#unwatch = () => stops.forEach((stop) => stop())
       await this.#handshake(connection, withinMs)
       const subscriber = new PollSubscriber({
-        ...{ connection, listener, runtime },
+        ...{ driver, listener, runtime },
         channels: channels(),
       })
       this.#subscriber = subscriber
@@ -141,16 +151,16 @@ export class PollClient {
 
   /** How many servers have the data: one, or the masters of a Cluster. */
   get masters(): number {
-    return this.#usable().masters.length
+    return this.#usable().driver.keepers.length
   }
 
   /** Sends to one of them. */
   async sendTo(index: number, command: PollCommand): Promise<PollReply> {
     const { runtime, callMs } = this.#options
-    const master = this.#usable().masters[index]
+    const master = this.#usable().driver.keepers[index]
     if (master === undefined)
       throw unavailable(this.#displayUrl, new Error('its Cluster has changed'))
-    return answerWithin({ runtime, withinMs: callMs }, () => master(command))
+    return answerWithin({ runtime, withinMs: callMs }, () => master(command).catch(answerOf))
   }
 
   /** Ends the subscription; the listener has every message that was published before when this resolves. */
@@ -168,7 +178,7 @@ export class PollClient {
     this.#unwatch?.()
     this.#handshakeTimer?.cancel()
     this.#subscriber?.close()
-    this.#connection?.close()
+    if (this.#connection?.isOwn === true) this.#connection.driver.disconnect()
     this.#connection = null
     this.#subscriber = null
   }
@@ -177,7 +187,7 @@ export class PollClient {
     const { source } = this.#options
     if (typeof source !== 'string') {
       const connection = connectionOf(source)
-      if (!connection.isReady) await connection.connect()
+      if (!connection.driver.isReady) await connection.driver.connect()
       return connection
     }
     const onError = (error: unknown): void => {
@@ -188,7 +198,7 @@ export class PollClient {
     const connectMs = this.#connectMs
     const connection = await connectTo({ url: source, connectMs, onError })
     // The caller of `open` may have given up meanwhile.
-    if (this.#isClosed) connection.close()
+    if (this.#isClosed) connection.driver.disconnect()
     return connection
   }
 
@@ -211,7 +221,8 @@ export class PollClient {
     const connection = this.#usable()
     const onLate = (): void => this.#onSilence(connection)
     const losses = this.#losses
-    const replies = await connection.exchange(commands, { runtime, withinMs: callMs, onLate })
+    const bound = { runtime, withinMs: callMs, onLate }
+    const replies = await exchange(connection.driver, commands, bound)
     if (losses === this.#losses) return replies
     // A client of the caller may have sent the commands again, to a server without a handshake.
     throw new LeaseError('STORE_OUTCOME_UNKNOWN', 'the connection was lost meanwhile')
@@ -220,7 +231,7 @@ export class PollClient {
   #usable(): PollConnection {
     const connection = this.#connection
     if (this.#isClosed) throw new LeaseError('CLOSED', 'the connection was closed')
-    if (connection !== null && this.#isReady && connection.isReady) return connection
+    if (connection !== null && this.#isReady && connection.driver.isReady) return connection
     throw unavailable(this.#displayUrl, new Error('not connected'))
   }
 
@@ -242,7 +253,7 @@ export class PollClient {
       this.#connectionFault.succeeded()
     } catch (error) {
       // A connection that was lost meanwhile is made again by its driver, and calls this again.
-      if (this.#isClosed || !connection.isReady) return
+      if (this.#isClosed || !connection.driver.isReady) return
       this.#handshakeFault.failed(error)
       const delayMs = backOffMs(this.#handshakeFault.count, HANDSHAKE_AGAIN)
       const again = (): void => this.#retryHandshake(connection)
@@ -252,15 +263,15 @@ export class PollClient {
   }
 
   #retryHandshake(connection: PollConnection): void {
-    if (this.#isClosed || this.#isReady || !connection.isReady) return
-    if (!connection.reconnect()) void this.#onReady(connection)
+    if (this.#isClosed || this.#isReady || !connection.driver.isReady) return
+    if (!reconnect(connection)) void this.#onReady(connection)
   }
 
   /** Identifies the server before the connection is used. A Cluster has no identity of its own. */
-  async #handshake(connection: PollConnection, withinMs: number): Promise<void> {
+  async #handshake({ driver }: PollConnection, withinMs: number): Promise<void> {
     const { runtime } = this.#options
-    const send: Send = (commands) => connection.exchange(commands, { runtime, withinMs })
-    if (!connection.isCluster) {
+    const send: Send = (commands) => exchange(driver, commands, { runtime, withinMs })
+    if (!driver.isCluster) {
       this.#server = await identify(send)
       await this.#listener?.handshake(send)
     }
@@ -277,14 +288,15 @@ export class PollClient {
   /** Also reopens the subscriber, whose connection to the same server cannot detect the silence itself. */
   #onSilence(connection: PollConnection): void {
     // One server of a Cluster is silent; the driver reconnects to it.
-    if (this.#isClosed || connection.isCluster) return
-    connection.reconnect()
+    if (this.#isClosed || connection.driver.isCluster) return
+    reconnect(connection)
     this.#subscriber?.reopen()
   }
 }
 
 interface SubscriberOptions {
-  readonly connection: PollConnection
+  /** The connection is a duplicate of this one's. */
+  readonly driver: RedisDriver
   readonly channels: readonly string[]
   readonly listener: ChannelListener
   readonly runtime: Runtime
@@ -296,28 +308,23 @@ interface SubscriberOptions {
  * rejection, which ends the process.
  */
 class PollSubscriber {
-  readonly #connection: PollConnection
-  readonly #channels: readonly string[]
-  readonly #listener: ChannelListener
+  readonly #options: SubscriberOptions
   readonly #fault: RepeatedFault
   #driver: RedisDriver | null = null
   #wasSubscribed = false
 
-  constructor({ connection, channels, listener, runtime }: SubscriberOptions) {
-    this.#connection = connection
-    this.#channels = channels
-    this.#listener = listener
-    const clock = { monotonicMs: () => runtime.monotonicMs() }
-    this.#fault = new RepeatedFault('fleet/redis/subscribe', clock)
+  constructor(options: SubscriberOptions) {
+    this.#options = options
+    this.#fault = new RepeatedFault('fleet/redis/subscribe', options.runtime)
   }
 
   /** Resolves when every channel is subscribed to for the first time; rejects when the server refuses. */
   open(): Promise<void> {
-    const driver = this.#connection.duplicate()
+    const driver = this.#options.driver.duplicate()
     this.#driver = driver
     const isCurrent = (): boolean => this.#driver === driver
     driver.onMessage((channel, text) => {
-      if (isCurrent()) this.#listener.message(channel, text)
+      if (isCurrent()) this.#options.listener.message(channel, text)
     })
     return new Promise((resolve, reject) => {
       const fail = (error: unknown): void => {
@@ -344,7 +351,7 @@ class PollSubscriber {
   async end(bound: CallBound): Promise<void> {
     const driver = this.#driver
     if (driver === null) return
-    const ended = this.#channels.map((channel) => driver.unsubscribe(channel))
+    const ended = this.#options.channels.map((channel) => driver.unsubscribe(channel))
     try {
       await answerWithin(bound, () => Promise.all(ended))
     } finally {
@@ -358,9 +365,10 @@ class PollSubscriber {
   }
 
   async #subscribe(driver: RedisDriver): Promise<void> {
-    await Promise.all(this.#channels.map((channel) => driver.subscribe(channel)))
+    const { channels, listener } = this.#options
+    await Promise.all(channels.map((channel) => driver.subscribe(channel)))
     this.#fault.succeeded()
-    if (this.#wasSubscribed) this.#listener.resubscribed()
+    if (this.#wasSubscribed) listener.resubscribed()
     this.#wasSubscribed = true
   }
 }

@@ -20,88 +20,49 @@ export type PollCommand = readonly string[]
 /** The answer to one command; an `Error` when the server refused it. */
 export type PollReply = unknown
 
-/** Sends a command to one of the servers that have the data, and resolves as `exchange` does. */
-export type SendToMaster = (command: PollCommand) => Promise<PollReply>
-
-export class PollConnection {
+export interface PollConnection {
+  readonly driver: RedisDriver
   /** For error messages: without user and password. */
   readonly displayUrl: string
-  readonly #driver: RedisDriver
-  readonly #isOwn: boolean
+  /** Made from a URL; false for a client of the caller, which is left alone. */
+  readonly isOwn: boolean
+}
 
-  constructor(driver: RedisDriver, { displayUrl, isOwn }: { displayUrl: string; isOwn: boolean }) {
-    this.#driver = driver
-    this.displayUrl = displayUrl
-    this.#isOwn = isOwn
-  }
-
-  get isCluster(): boolean {
-    return this.#driver.isCluster
-  }
-
-  get isReady(): boolean {
-    return this.#driver.isReady
-  }
-
-  /** Returns a function that removes the listeners: a client of the caller lives on. */
-  watch(onReady: () => void, onClosed: () => void): () => void {
-    const stops = [this.#driver.onReady(onReady), this.#driver.onClosed(onClosed)]
-    return () => stops.forEach((stop) => stop())
-  }
-
-  /**
-   * One reply for each command: an `Error` for one that was refused, a `LeaseError` where the answer may be lost. When one
-   * server of a Cluster does not answer, the replies of the others are still returned.
-   */
-  async exchange(
-    commands: readonly PollCommand[],
-    bound: CallBound,
-  ): Promise<readonly PollReply[]> {
-    const asked = this.#driver.pipeline(commands)
-    if (asked !== null) {
-      const lost = (error: unknown): never => {
-        throw lostUnlessReply(error)
-      }
-      const replies = await answerWithin(bound, () => asked.catch(lost))
-      return (replies ?? []).map(([error, reply]) => (error === null ? reply : answerOf(error)))
+/**
+ * One reply for each command: an `Error` for one that was refused, a `LeaseError` where the answer may be lost. When one
+ * server of a Cluster does not answer, the replies of the others are still returned.
+ */
+export async function exchange(
+  driver: RedisDriver,
+  commands: readonly PollCommand[],
+  bound: CallBound,
+): Promise<readonly PollReply[]> {
+  const asked = driver.pipeline(commands)
+  if (asked !== null) {
+    const lost = (error: unknown): never => {
+      throw lostUnlessReply(error)
     }
-    const replies: PollReply[] = commands.map(() => new LeaseError('STORE_OUTCOME_UNKNOWN', LATE))
-    const calls = commands.map(async (command, index) => {
-      replies[index] = await this.#driver.send(command).catch(answerOf)
-    })
-    try {
-      await answerWithin(bound, () => Promise.all(calls))
-    } catch (error) {
-      // Some servers of a Cluster have answered; the replies of the others say that the outcome is unknown.
-      if (!this.isCluster || !isLeaseError(error)) throw error
-    }
-    return [...replies]
+    const replies = await answerWithin(bound, () => asked.catch(lost))
+    return (replies ?? []).map(([error, reply]) => (error === null ? reply : answerOf(error)))
   }
+  const replies: PollReply[] = commands.map(() => new LeaseError('STORE_OUTCOME_UNKNOWN', LATE))
+  const calls = commands.map(async (command, index) => {
+    replies[index] = await driver.send(command).catch(answerOf)
+  })
+  try {
+    await answerWithin(bound, () => Promise.all(calls))
+  } catch (error) {
+    // Some servers of a Cluster have answered; the replies of the others say that the outcome is unknown.
+    if (!driver.isCluster || !isLeaseError(error)) throw error
+  }
+  return [...replies]
+}
 
-  /** One, or the masters of a Cluster. */
-  get masters(): readonly SendToMaster[] {
-    return this.#driver.keepers.map((send) => (command) => send(command).catch(answerOf))
-  }
-
-  /** A connection for subscriptions, not yet open; the caller of this closes it. */
-  duplicate(): RedisDriver {
-    return this.#driver.duplicate()
-  }
-
-  connect(): Promise<unknown> {
-    return this.#driver.connect()
-  }
-
-  /** For a connection that has gone silent. False for a client of the caller and for a Cluster, which are left alone. */
-  reconnect(): boolean {
-    if (!this.#isOwn || this.isCluster) return false
-    this.#driver.reconnect()
-    return true
-  }
-
-  close(): void {
-    if (this.#isOwn) this.#driver.disconnect()
-  }
+/** For a connection that has gone silent. False for a client of the caller and for a Cluster, which are left alone. */
+export function reconnect({ driver, isOwn }: PollConnection): boolean {
+  if (!isOwn || driver.isCluster) return false
+  driver.reconnect()
+  return true
 }
 
 export interface Destination {
@@ -119,7 +80,7 @@ export async function connectTo({ url, connectMs, onError }: Destination): Promi
     client.on('error', onError)
     const driver = driverOf(client)
     try {
-      await connected(driver)
+      await driver.connect()
       return driver
     } catch (error) {
       driver.disconnect()
@@ -139,18 +100,7 @@ export async function connectTo({ url, connectMs, onError }: Destination): Promi
     retryMs: (attempt) => Math.min(attempt * RETRY_STEP_MS, RETRY_MS_MAX),
     open,
   })
-  return new PollConnection(driver, { displayUrl: showUrl(address), isOwn: true })
-}
-
-/** The driver retries a Cluster that is incomplete at first; the promise of its first attempt then never settles. */
-function connected(driver: RedisDriver): Promise<unknown> {
-  return new Promise((resolve, reject) => {
-    const stop = driver.onReady(() => {
-      stop()
-      resolve(null)
-    })
-    driver.connect().then(resolve, reject)
-  })
+  return { driver, displayUrl: showUrl(address), isOwn: true }
 }
 
 /** A client of the caller, used as it is. */
@@ -160,7 +110,7 @@ export function connectionOf(client: RedisClient): PollConnection {
   if (keyPrefix !== null && keyPrefix !== '') {
     throw invalid('redis', 'must have no keyPrefix (there is prefix)', keyPrefix)
   }
-  return new PollConnection(driver, { displayUrl: 'redis: (a client of the caller)', isOwn: false })
+  return { driver, displayUrl: 'redis: (a client of the caller)', isOwn: false }
 }
 
 const LATE = 'no answer came in time'
@@ -168,7 +118,7 @@ const RETRY_STEP_MS = 50
 const RETRY_MS_MAX = 500
 
 /** An error of the server is its answer; any other error of the driver means that there is none; a bug is thrown. */
-function answerOf(error: unknown): unknown {
+export function answerOf(error: unknown): unknown {
   if (isMistake(error)) throw error
   return lostUnlessReply(error)
 }
