@@ -10,6 +10,10 @@ const PREFIX_BYTES_MAX = 64
 /** Nothing that is special in a pattern of SCAN or in a hash tag. */
 const PREFIX_PATTERN = /^[^*?[\]\\{}]+$/
 
+/** Of an instance: its heartbeat, weight, name, TTL, and whether it is drained. */
+export const NODE_KEYS = ['node', 'weight', 'name', 'ttl', 'drain'] as const
+type KeyKind = (typeof NODE_KEYS)[number] | 'lease' | 'fence' | 'given' | 'known'
+
 export class PollKeys {
   readonly prefix: string
 
@@ -19,33 +23,13 @@ export class PollKeys {
     this.prefix = text
   }
 
-  lease(sessionId: string): string {
-    return `${this.prefix}:lease:${sessionId}`
+  /** The key of a session or an instance; `ttl` is that of its leases, in ms. */
+  of(kind: KeyKind, id: string): string {
+    return `${this.prefix}:${kind}:${id}`
   }
 
   fence(sessionId: string): string {
-    return `${this.prefix}:fence:{${this.lease(sessionId)}}`
-  }
-
-  node(instanceId: string): string {
-    return `${this.prefix}:node:${instanceId}`
-  }
-
-  weight(instanceId: string): string {
-    return `${this.prefix}:weight:${instanceId}`
-  }
-
-  name(instanceId: string): string {
-    return `${this.prefix}:name:${instanceId}`
-  }
-
-  /** The TTL of its leases, in ms. */
-  ttl(instanceId: string): string {
-    return `${this.prefix}:ttl:${instanceId}`
-  }
-
-  drain(instanceId: string): string {
-    return `${this.prefix}:drain:${instanceId}`
+    return this.of('fence', `{${this.of('lease', sessionId)}}`)
   }
 
   /** The set of our own instances. */
@@ -55,7 +39,7 @@ export class PollKeys {
 
   /** The channel of an instance for sessions that are handed to it. */
   transfers(instanceId: string): string {
-    return `${this.prefix}:given:${instanceId}`
+    return this.of('given', instanceId)
   }
 
   /** The channel for all instances: an instance has joined or left. */
@@ -75,16 +59,12 @@ export class PollKeys {
 
   /** The channel for data losses in one database: channels are shared by all databases of a server. */
   losses(database: string): string {
-    return `${this.prefix}:known:${database}`
+    return this.of('known', database)
   }
 
   /** What comes after `{prefix}:{kind}:`. */
-  idIn(kind: 'lease' | 'node' | 'drain', key: string): string {
-    return key.slice(`${this.prefix}:${kind}:`.length)
-  }
-
-  pattern(kind: 'lease' | 'node' | 'drain'): string {
-    return `${this.prefix}:${kind}:*`
+  idIn(kind: KeyKind, key: string): string {
+    return key.slice(this.of(kind, '').length)
   }
 }
 

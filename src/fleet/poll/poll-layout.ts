@@ -23,7 +23,7 @@ import {
 import { LEASE_TTL_MS_DEFAULT, type FleetSettings } from '../fleet-options.ts'
 import type { ConnectionListener, PollClient, Send } from './poll-client.ts'
 import type { PollCommand, PollReply } from './poll-connection.ts'
-import { type PollKeys, type ScriptName, SCRIPTS } from './poll-keys.ts'
+import { NODE_KEYS, type PollKeys, type ScriptName, SCRIPTS } from './poll-keys.ts'
 
 /** The fence of a session without an owner for so long may be forgotten; the next is higher by the clock. */
 const FENCE_TTL_MS = 30 * 86_400_000
@@ -159,7 +159,7 @@ export class PollLayout implements FleetLayout {
     const { instanceId, leaseTtlMs } = this.#settings
     const args = [instanceId, String(leaseTtlMs)]
     return this.#forEach(grants, (batch) => {
-      const keys = batch.map(({ sessionId }) => this.#keys.lease(sessionId))
+      const keys = batch.map(({ sessionId }) => this.#keys.of('lease', sessionId))
       return { script: 'renew', keys, args }
     })
   }
@@ -226,10 +226,7 @@ export class PollLayout implements FleetLayout {
 
   /** PTTL of the heartbeat, weight, name, TTL and drain of each, in one list. */
   async #factsOf(ids: readonly string[]): Promise<readonly unknown[]> {
-    const keys = ids.map((id) => [
-      ...[this.#keys.node(id), this.#keys.weight(id), this.#keys.name(id)],
-      ...[this.#keys.ttl(id), this.#keys.drain(id)],
-    ])
+    const keys = ids.map((id) => NODE_KEYS.map((kind) => this.#keys.of(kind, id)))
     if (this.#client.isCluster) {
       const commands = keys.flatMap((own) => {
         return FACT_COMMANDS.map((name, index) => [name, own[index] ?? ''])
@@ -245,13 +242,15 @@ export class PollLayout implements FleetLayout {
   async heartbeat(isPublished: boolean): Promise<void> {
     const { instanceId, heartbeatTtlMs, leaseTtlMs, weight, name } = this.#settings
     const ttl = ['PX', String(heartbeatTtlMs)]
-    const commands = [['SET', this.#keys.weight(instanceId), String(weight), ...ttl]]
-    if (name !== null) commands.push(['SET', this.#keys.name(instanceId), name, ...ttl])
-    commands.push(['SET', this.#keys.ttl(instanceId), String(leaseTtlMs), ...ttl])
-    commands.push(['SADD', this.#keys.nodes, instanceId])
+    const set = (kind: 'weight' | 'name' | 'ttl' | 'node', value: string): readonly string[] => {
+      return ['SET', this.#keys.of(kind, instanceId), value, ...ttl]
+    }
+    const named = name === null ? [] : [set('name', name)]
+    const facts = [set('weight', String(weight)), ...named, set('ttl', String(leaseTtlMs))]
+    const commands = [...facts, ['SADD', this.#keys.nodes, instanceId]]
     if (!isPublished) return void (await this.#ask(commands))
     // Last, so that an instance that finds the heartbeat finds the weight, and does not take this one for a foreign one.
-    const heartbeat = ['SET', this.#keys.node(instanceId), '1', ...ttl, 'GET']
+    const heartbeat = [...set('node', '1'), 'GET']
     // The servers of a Cluster carry out concurrent commands in any order.
     if (this.#client.isCluster) await this.#ask(commands.splice(0))
     const replies = await this.#ask([...commands, heartbeat])
@@ -260,7 +259,7 @@ export class PollLayout implements FleetLayout {
 
   async unpublish(): Promise<void> {
     const { instanceId } = this.#settings
-    await this.#ask([['DEL', this.#keys.node(instanceId)]])
+    await this.#ask([['DEL', this.#keys.of('node', instanceId)]])
     await this.#announce()
   }
 
@@ -270,14 +269,13 @@ export class PollLayout implements FleetLayout {
 
   async leave(): Promise<void> {
     const { instanceId } = this.#settings
-    const keys = ['node', 'weight', 'name', 'ttl', 'drain'] as const
-    const removals = keys.map((kind) => ['DEL', this.#keys[kind](instanceId)])
+    const removals = NODE_KEYS.map((kind) => ['DEL', this.#keys.of(kind, instanceId)])
     await this.#ask([...removals, ['SREM', this.#keys.nodes, instanceId]])
     await this.#announce()
   }
 
   async drain(instanceId: string, isWanted: boolean): Promise<void> {
-    const key = this.#keys.drain(instanceId)
+    const key = this.#keys.of('drain', instanceId)
     await this.#ask([isWanted ? ['SET', key, '1', 'PX', String(DRAIN_TTL_MS)] : ['DEL', key]])
     await this.#announce()
   }
@@ -343,7 +341,7 @@ export class PollLayout implements FleetLayout {
     const count = this.#client.masters
     // A Cluster that has lost a server meanwhile is scanned from the beginning.
     const { master, cursor } = place.master < count ? place : SCAN_START
-    const pattern = this.#keys.pattern(kind)
+    const pattern = this.#keys.of(kind, '*')
     const scan = ['SCAN', cursor, 'MATCH', pattern, 'COUNT', String(SCAN_COUNT)]
     const reply = await this.#client.sendTo(master, scan)
     if (reply instanceof Error) throw refusedError(reply)
@@ -368,7 +366,7 @@ export class PollLayout implements FleetLayout {
   }
 
   #keysOf(sessionId: string): readonly string[] {
-    return [this.#keys.lease(sessionId), this.#keys.fence(sessionId)]
+    return [this.#keys.of('lease', sessionId), this.#keys.fence(sessionId)]
   }
 
   /** Throws if the server refuses one of the commands. */
