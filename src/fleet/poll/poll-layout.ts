@@ -71,29 +71,27 @@ export class PollLayout implements FleetLayout {
   }
 
   async open(listener: LayoutListener | null): Promise<void> {
-    if (listener === null) await this.#client.open(OBSERVER, () => [])
-    else await this.#join(listener)
-    await this.#ask(Object.values(SCRIPTS).map((text) => ['SCRIPT', 'LOAD', text]))
-  }
-
-  async #join(listener: LayoutListener): Promise<void> {
     const { changed } = this.#keys
     const transfers = this.#keys.transfers(this.#settings.instanceId)
     const losses = (): string => this.#keys.losses(this.#client.server.database)
     const onMessage = (channel: string, text: string): void => {
-      if (channel === losses()) return this.#onLossNotified(listener)
-      if (channel !== transfers) return listener.nodesChanged()
+      if (channel === losses()) return this.#onLossNotified()
+      if (channel !== transfers) return listener?.nodesChanged()
       const [sessionId = '', from] = text.split(' ')
-      listener.transferred(sessionId, from ?? null)
+      listener?.transferred(sessionId, from ?? null)
     }
     this.#listener = listener
-    const connectionListener = {
+    const connectionListener: ConnectionListener = {
       message: onMessage,
-      disconnected: () => listener.disconnected(),
-      handshake: async (send: Send) => this.#handshake(send),
-      resubscribed: () => listener.nodesChanged(),
+      disconnected: () => listener?.disconnected(),
+      // An observer asks for no session, so that it makes none.
+      handshake: async (send) => (listener === null ? undefined : this.#handshake(send)),
+      resubscribed: () => listener?.nodesChanged(),
     }
-    await this.#client.open(connectionListener, () => [transfers, changed, losses()])
+    await this.#client.open(connectionListener, () => {
+      return listener === null ? [] : [transfers, changed, losses()]
+    })
+    await this.#ask(Object.values(SCRIPTS).map((text) => ['SCRIPT', 'LOAD', text]))
   }
 
   async acquire(
@@ -150,8 +148,8 @@ export class PollLayout implements FleetLayout {
   }
 
   /** Another instance has noticed a loss: sessions must be renewed or reclaimed, and this TTL may be the longest. */
-  #onLossNotified(listener: LayoutListener): void {
-    listener.dataLost()
+  #onLossNotified(): void {
+    this.#listener?.dataLost()
     this.#handshake((commands) => this.#client.send(commands)).catch(reportTo('fleet/redis/meet'))
   }
 
@@ -390,14 +388,6 @@ export class PollLayout implements FleetLayout {
       return calls.map(() => failure)
     }
   }
-}
-
-/** It is not notified and makes no handshake. */
-const OBSERVER: ConnectionListener = {
-  message: () => undefined,
-  resubscribed: () => undefined,
-  disconnected: () => undefined,
-  handshake: async () => undefined,
 }
 
 /** In the order of the answer of the script `nodes`. */
