@@ -1,6 +1,6 @@
 /** A fleet as `tenure fleet` shows it: owner, preferred owner and last renewal of each session, and the nodes. */
 import { preferredNode } from './assignment.ts'
-import type { FleetLayout, FleetNode, Survey } from './fleet-layout.ts'
+import type { FleetLayout, FleetNode, OwnedRow, Survey } from './fleet-layout.ts'
 
 /**
  * `owned`: its owner is running and has renewed it in time. `uncertain`: its owner is running, but a renewal is overdue.
@@ -47,52 +47,38 @@ export async function readOverview(layout: FleetLayout, facts: OverviewFacts): P
 
 export function overviewOf(
   nodes: readonly FleetNode[],
-  survey: Survey,
+  { owned, draining, hidden }: Survey,
   facts: OverviewFacts,
 ): Overview {
-  const { owned, draining, hidden } = survey
-  const isDraining = new Set(draining)
-  const candidates = nodes.filter(({ instanceId }) => !isDraining.has(instanceId))
-  const known = new Map([...nodes, ...hidden].map((node) => [node.instanceId, node]))
-  const present = new Set([...known.keys(), ...draining])
-  const sessions = owned.map((row): SessionRow => {
-    const ttlMs = row.ttlMs ?? known.get(row.owner)?.leaseTtlMs ?? facts.leaseTtlMs
-    const { sessionId, owner: ownerId, remainingMs } = row
-    const state = present.has(ownerId) ? stateOf(remainingMs, ttlMs) : 'orphaned'
-    const preferredOwnerId = preferredNode(sessionId, candidates)
-    const lastRenewedAtMs = remainingMs === null ? null : facts.nowMs - (ttlMs - remainingMs)
-    return { sessionId, ownerId, preferredOwnerId, state, lastRenewedAtMs, remainingMs }
-  })
-  return {
-    nodes: nodeRows(nodes, survey),
-    sessions: sessions.toSorted((a, b) => (a.sessionId < b.sessionId ? -1 : 1)),
-  }
-}
-
-function nodeRows(nodes: readonly FleetNode[], survey: Survey): readonly NodeRow[] {
-  const { owned, draining, hidden } = survey
-  const known = new Map([...hidden, ...nodes].map((node) => [node.instanceId, node]))
   const isDraining = new Set(draining)
   const isReady = new Set(nodes.map(({ instanceId }) => instanceId))
+  const known = new Map([...nodes, ...hidden].map((node) => [node.instanceId, node]))
+  const candidates = nodes.filter(({ instanceId }) => !isDraining.has(instanceId))
   const counts = new Map<string, number>()
   for (const { owner } of owned) counts.set(owner, (counts.get(owner) ?? 0) + 1)
-  const stateOfNode = (id: string): NodeState => {
+  const nodeStateOf = (id: string): NodeState => {
     if (isDraining.has(id)) return 'draining'
     if (isReady.has(id)) return 'ready'
     return known.has(id) ? 'not_ready' : 'silent'
   }
+  const rowOf = (instanceId: string): NodeRow => {
+    const { name = null, isForeign = false, weight = null } = known.get(instanceId) ?? {}
+    const sessions = counts.get(instanceId) ?? 0
+    return { instanceId, name, state: nodeStateOf(instanceId), isForeign, weight, sessions }
+  }
+  const sessionOf = ({ sessionId, owner: ownerId, ...row }: OwnedRow): SessionRow => {
+    const { remainingMs } = row
+    const ttlMs = row.ttlMs ?? known.get(ownerId)?.leaseTtlMs ?? facts.leaseTtlMs
+    const state = nodeStateOf(ownerId) === 'silent' ? 'orphaned' : stateOf(remainingMs, ttlMs)
+    const preferredOwnerId = preferredNode(sessionId, candidates)
+    const lastRenewedAtMs = remainingMs === null ? null : facts.nowMs - (ttlMs - remainingMs)
+    return { sessionId, ownerId, preferredOwnerId, state, lastRenewedAtMs, remainingMs }
+  }
   const ids = new Set([...known.keys(), ...draining, ...counts.keys()])
-  return [...ids].toSorted().map((instanceId): NodeRow => {
-    const node = known.get(instanceId)
-    return {
-      instanceId,
-      name: node?.name ?? null,
-      state: stateOfNode(instanceId),
-      isForeign: node?.isForeign ?? false,
-      weight: node?.weight ?? null,
-      sessions: counts.get(instanceId) ?? 0,
-    }
-  })
+  return {
+    nodes: [...ids].toSorted().map(rowOf),
+    sessions: owned.map(sessionOf).toSorted((a, b) => (a.sessionId < b.sessionId ? -1 : 1)),
+  }
 }
 
 /** A renewal comes before half of the TTL is over. */
