@@ -28,6 +28,8 @@ interface OwnedSession {
   readonly term: Term
   /** A renewal or the connection has failed since the last confirmation. */
   readonly isUnconfirmed: boolean
+  /** `uncertain` was emitted, and `recovered` was not. */
+  readonly isAnnounced: boolean
 }
 
 interface OtherOwner {
@@ -44,8 +46,6 @@ export class SessionRegistry {
   readonly #ttlMs: number
   readonly #owned = new Map<string, OwnedSession>()
   readonly #others = new Map<string, OtherOwner>()
-  /** Sessions for which `uncertain` was emitted. */
-  readonly #uncertain = new Set<string>()
   /** Terms of sessions that the store no longer knows. */
   readonly #forgotten = new Map<string, Term>()
 
@@ -86,19 +86,17 @@ export class SessionRegistry {
   info(sessionId: string): LeaseInfo {
     const now = this.#instance.clock.now()
     const state = this.state(sessionId)
-    const owned =
-      state === 'owned' || state === 'uncertain' ? this.#owned.get(sessionId) : undefined
-    if (owned === undefined) {
+    const owned = this.#owned.get(sessionId)
+    if (owned === undefined || state === 'other' || state === 'unknown') {
       return { ...unknownInfo(sessionId), ownerId: this.#ownerOf(sessionId, now), state }
     }
     return {
+      ...{ sessionId, state, ownerId: this.#instance.settings.instanceId },
       ...{
-        sessionId,
-        ownerId: this.#instance.settings.instanceId,
-        state,
         fence: owned.grant.fence,
+        acquiredAtMs: owned.acquiredAtMs,
+        lastRenewedAtMs: owned.renewedAtMs,
       },
-      ...{ acquiredAtMs: owned.acquiredAtMs, lastRenewedAtMs: owned.renewedAtMs },
       remainingMs: Math.floor(this.#leftMs(owned, now)),
     }
   }
@@ -126,10 +124,9 @@ export class SessionRegistry {
     this.#forgotten.delete(sessionId)
     const { wallMs } = sent
     this.#owned.set(sessionId, {
-      ...{ grant: reply, term, isUnconfirmed: false },
+      ...{ grant: reply, term, isUnconfirmed: false, isAnnounced: false },
       ...{ acquiredAtMs: wallMs, renewedAtMs: wallMs },
     })
-    this.#uncertain.delete(sessionId)
     const { listeners } = this.#instance
     const isGiven = origin.isTransferred || reply.wasOurs
     const sender = isGiven ? (origin.from ?? before) : null
@@ -168,7 +165,7 @@ export class SessionRegistry {
   remove(sessionId: string): Grant | null {
     const owned = this.#owned.get(sessionId)
     if (owned === undefined) return null
-    this.#forget(sessionId)
+    this.#owned.delete(sessionId)
     return this.#leftMs(owned, this.#instance.clock.now()) > 0 ? owned.grant : null
   }
 
@@ -208,12 +205,10 @@ export class SessionRegistry {
   nextCheckInMs(): number | null {
     const now = this.#instance.clock.now()
     let next: number | null = null
-    for (const [sessionId, owned] of this.#owned) {
+    for (const owned of this.#owned.values()) {
       const overdueInMs = this.#overdueMs - this.#ageMs(owned, now)
-      const isOpen = !this.#uncertain.has(sessionId)
-      const inMs = isOpen
-        ? Math.min(overdueInMs, this.#leftMs(owned, now))
-        : this.#leftMs(owned, now)
+      const leftMs = this.#leftMs(owned, now)
+      const inMs = owned.isAnnounced ? leftMs : Math.min(overdueInMs, leftMs)
       next = next === null ? inMs : Math.min(next, inMs)
     }
     return next
@@ -256,21 +251,16 @@ export class SessionRegistry {
   }
 
   #announce(sessionId: string, isUncertain: boolean, remainingMs: number): void {
-    if (isUncertain === this.#uncertain.has(sessionId)) return
-    if (isUncertain) this.#uncertain.add(sessionId)
-    else this.#uncertain.delete(sessionId)
+    const owned = this.#owned.get(sessionId)
+    if (owned === undefined || owned.isAnnounced === isUncertain) return
+    this.#owned.set(sessionId, { ...owned, isAnnounced: isUncertain })
     const name = isUncertain ? 'uncertain' : 'recovered'
     this.#instance.listeners.emit(name, { sessionId, remainingMs })
   }
 
   #lose(sessionId: string, reason: LossReason): void {
-    this.#forget(sessionId)
-    this.#instance.listeners.emit('lost', { sessionId, reason })
-  }
-
-  #forget(sessionId: string): void {
     this.#owned.delete(sessionId)
-    this.#uncertain.delete(sessionId)
+    this.#instance.listeners.emit('lost', { sessionId, reason })
   }
 
   #isUncertain(owned: OwnedSession, now: Moment): boolean {
