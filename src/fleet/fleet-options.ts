@@ -3,7 +3,7 @@ import { invalid } from '../core/errors.ts'
 import { parseFlag, parseSpanMs, refuseUnknown, requireShortText } from '../core/input.ts'
 import { HOLDER_BYTES_MAX } from '../core/limits.ts'
 import type { Runtime } from '../runtime/runtime.ts'
-import type { FleetOptions, PollFunction } from './contract.ts'
+import type { FleetOptions } from './contract.ts'
 
 export type LayoutName = 'poll' | 'lease'
 
@@ -28,16 +28,8 @@ export interface LeaseManagerOptions {
   readonly ready?: boolean
 }
 
-export interface FleetSettings {
-  readonly leaseTtlMs: number
-  readonly heartbeatTtlMs: number
-  readonly refreshMs: number
-  readonly discoverMs: number
-  readonly callMs: number
-  readonly weight: number
+export interface FleetSettings extends Required<Omit<LeaseManagerOptions, 'name'>> {
   readonly name: string | null
-  readonly instanceId: string
-  readonly ready: boolean
 }
 
 export const LEASE_TTL_MS_DEFAULT = 30_000
@@ -80,7 +72,10 @@ export function readSettings(options: LeaseManagerOptions, source: SettingsSourc
       options.callMs ?? callDefaultMs,
     ),
     weight: parseWeight(options.weight ?? 1),
-    name: options.name === undefined ? null : parseName(options.name),
+    name:
+      options.name === undefined
+        ? null
+        : requireShortText({ field: 'name', bytesMax: NAME_BYTES_MAX }, options.name),
     instanceId:
       options.instanceId === undefined
         ? newInstanceId(source.runtime, source)
@@ -120,10 +115,6 @@ export function parseWeight(value: unknown): number {
   throw invalid('weight', `must be a number ${WEIGHT_MIN}..${WEIGHT_MAX}`, value)
 }
 
-function parseName(value: unknown): string {
-  return requireShortText({ field: 'name', bytesMax: NAME_BYTES_MAX }, value)
-}
-
 /*
  * Instance ids: `{hostname}-{bootTimestamp}-{randomSuffix}`, one for each incarnation. The time is that of the start of
  * the process, in nanoseconds, and each manager draws a new suffix, so that neither a restarted process nor a second
@@ -154,12 +145,7 @@ export function parseInstanceId(value: unknown, field = 'instanceId'): string {
   throw invalid(field, EXPECTATION, id)
 }
 
-export interface ReadFleetOptions {
-  readonly poll: PollFunction
-  readonly intervalMs: number
-  readonly pollTimeoutMs: number
-  readonly stopTimeoutMs: number
-}
+export type ReadFleetOptions = Required<FleetOptions>
 
 const INTERVAL_MS_DEFAULT = 1_000
 const POLL_TIMEOUT_MS_DEFAULT = 30_000

@@ -21,7 +21,6 @@ import {
   type RunnerEvents,
   type SessionSource,
   type PollContext,
-  type PollFunction,
 } from './contract.ts'
 import type { AcquireReply } from './fleet-layout.ts'
 import { FleetManager, type SessionWorker } from './fleet-manager.ts'
@@ -461,12 +460,9 @@ function isAsyncSource(source: unknown): source is AsyncIterable<readonly string
   return typeof source === 'object' && source !== null && Symbol.asyncIterator in source
 }
 
-interface PollerOptions {
+interface PollerOptions extends Omit<ReadFleetOptions, 'stopTimeoutMs'> {
   readonly sessionId: string
   readonly lease: Omit<PollContext, 'signal'>
-  readonly poll: PollFunction
-  readonly intervalMs: number
-  readonly pollTimeoutMs: number
   readonly runtime: Runtime
   readonly isOwned: () => boolean
   readonly onFailed: (error: unknown, failures: number) => void
@@ -493,8 +489,7 @@ class SessionPoller {
 
   constructor(options: PollerOptions) {
     this.#options = options
-    const clock = { monotonicMs: () => options.runtime.monotonicMs() }
-    this.#fault = new RepeatedFault('fleet/poll', clock)
+    this.#fault = new RepeatedFault('fleet/poll', options.runtime)
   }
 
   /** The poll in progress, if there is one. */
