@@ -401,8 +401,7 @@ class NodeWatch {
   constructor(instance: FleetInstance, onRead: () => void) {
     this.#instance = instance
     this.#onRead = onRead
-    const clock = { monotonicMs: () => instance.runtime.monotonicMs() }
-    this.#fault = new RepeatedFault('fleet/nodes', clock)
+    this.#fault = new RepeatedFault('fleet/nodes', instance.runtime)
   }
 
   /** As last read. */
@@ -514,9 +513,8 @@ class RenewalLoop {
     this.#instance = instance
     this.#registry = registry
     this.#isPublished = isPublished
-    const clock = { monotonicMs: () => instance.runtime.monotonicMs() }
-    this.#renewalFault = new RepeatedFault('fleet/renewal', clock)
-    this.#heartbeatFault = new RepeatedFault('fleet/heartbeat', clock)
+    this.#renewalFault = new RepeatedFault('fleet/renewal', instance.runtime)
+    this.#heartbeatFault = new RepeatedFault('fleet/heartbeat', instance.runtime)
   }
 
   /** Runs a round now, or joins the one in progress. True if everything was answered. Never throws. */

@@ -92,16 +92,11 @@ export class LeaseLayout implements FleetLayout {
   async open(listener: LayoutListener | null): Promise<void> {
     const api = await this.#openApi()
     const closing = new AbortController()
-    if (listener === null) {
-      const watching = Promise.resolve()
-      this.#opened = { api, listener, closing, watching, unsubscribe: null }
-      return
-    }
-    const watching = this.#watch(api, listener, closing.signal)
+    const { signal } = closing
+    const watching = listener === null ? Promise.resolve() : this.#watch(api, listener, signal)
     this.#opened = { api, listener, closing, watching, unsubscribe: null }
-    const onWake = (signal: WakeSignal): void => {
-      this.#onWake({ api, listener, closing: closing.signal }, signal)
-    }
+    if (listener === null) return
+    const onWake = (wake: WakeSignal): void => this.#onWake({ api, listener, signal }, wake)
     try {
       const unsubscribe = await this.#bounded(
         api.onWake({ session: this.#settings.instanceId }, onWake),
@@ -369,15 +364,15 @@ export class LeaseLayout implements FleetLayout {
    * A wake-up names the lease that was handed over, where the store can do that. The ledger has it a little later, also
    * for an instance that was disconnected or whose store sends wake-ups without ids.
    */
-  #onWake({ api, listener, closing }: WakeContext, { leaseIds }: WakeSignal): void {
+  #onWake({ api, listener, signal }: WakeContext, { leaseIds }: WakeSignal): void {
     const look = async (leaseId: string): Promise<void> => {
       const lease = await api.get({ id: leaseId })
-      if (closing.aborted) return
+      if (signal.aborted) return
       if (lease !== null && lease.state === 'active') this.#notify(lease, listener)
     }
     const onError = (error: unknown): void => {
       // No error after the layout was closed.
-      if (!closing.aborted) report('fleet/handover', error)
+      if (!signal.aborted) report('fleet/handover', error)
     }
     for (const leaseId of leaseIds ?? []) look(leaseId).catch(onError)
   }
@@ -387,9 +382,7 @@ export class LeaseLayout implements FleetLayout {
    * While the ledger cannot be read, handovers are not notified; the next pass finds them.
    */
   async #watch(api: LeaseApi, listener: LayoutListener, signal: AbortSignal): Promise<void> {
-    const fault = new RepeatedFault('fleet/watch', {
-      monotonicMs: () => this.#runtime.monotonicMs(),
-    })
+    const fault = new RepeatedFault('fleet/watch', this.#runtime)
     while (!signal.aborted) {
       try {
         for await (const { event } of api.watch(WATCHED, { signal })) {
@@ -472,7 +465,8 @@ interface Opened {
 interface WakeContext {
   readonly api: LeaseApi
   readonly listener: LayoutListener
-  readonly closing: AbortSignal
+  /** Of the end of the layout. */
+  readonly signal: AbortSignal
 }
 
 interface Heartbeat {

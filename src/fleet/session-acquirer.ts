@@ -32,8 +32,7 @@ export class SessionAcquirer {
     this.#instance = instance
     this.#registry = registry
     this.#onGranted = onGranted
-    const clock = { monotonicMs: () => instance.clock.now().monotonicMs }
-    this.#handoverFault = new RepeatedFault('fleet/handover', clock)
+    this.#handoverFault = new RepeatedFault('fleet/handover', instance.runtime)
   }
 
   /** A thousand in a round trip. Does not throw while the store is unavailable: each reply says what failed. */
