@@ -57,6 +57,8 @@ const TAG = 'tenure-grant'
 const VERSION = 1
 const PREFIX = `${TAG}.${VERSION}.`
 const BLOCKS_MAX = DERIVATION_DEPTH_MAX + 1
+/** In the order of the bytes. */
+const WRITTEN_DIMENSIONS = ['episodes', 'toolCalls', 'tokens', 'durationMs'] as const
 
 /** How far the clock of the store that issued a grant may be ahead of the verifier's clock. */
 export const GRANT_SKEW_MS = 60_000
@@ -80,10 +82,9 @@ function blockBytes(grant: Grant, keyId: string, before: Uint8Array): Buffer {
   writer.optional(grant.audience, (audience) => writer.text(audience))
   writer.integer(scope.unlimited ? 1 : 0)
   writer.texts(scope.workIds).texts(scope.tools).texts(scope.namespaces)
-  writer.optional(budget.episodes, (amount) => writer.integer(amount))
-  writer.optional(budget.toolCalls, (amount) => writer.integer(amount))
-  writer.optional(budget.tokens, (amount) => writer.integer(amount))
-  writer.optional(budget.durationMs, (amount) => writer.integer(amount))
+  for (const dimension of WRITTEN_DIMENSIONS) {
+    writer.optional(budget[dimension], (amount) => writer.integer(amount))
+  }
   return writer.toBytes()
 }
 
@@ -273,7 +274,7 @@ function readScope(reader: ByteReader): Scope {
 }
 
 function readBudget(reader: ByteReader): Budget {
-  const amounts = ['episodes', 'toolCalls', 'tokens', 'durationMs'].map((dimension) => {
+  const amounts = WRITTEN_DIMENSIONS.map((dimension) => {
     return [dimension, reader.optional(() => reader.integer())] as const
   })
   return parseBudget('budget', Object.fromEntries(amounts.filter(([, amount]) => amount !== null)))

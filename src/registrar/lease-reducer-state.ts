@@ -5,7 +5,7 @@
 import type { Resource } from '../core/resource.ts'
 import type { LeaseTable } from './lease-table.ts'
 import type { LogicalTick } from './logical-tick.ts'
-import { digestOf } from './reducer-checkpoint.ts'
+import { digestOf, inOrder } from './reducer-checkpoint.ts'
 import { isExpiredAt, isExpiredAtTick, type RegisteredLease } from './registered-lease.ts'
 import { isTerminal } from './registrar-words.ts'
 import { compareTimes, parseWallTime, type WallTime } from './wall-time.ts'
@@ -133,8 +133,4 @@ export class LeaseReducerState {
 /** What a name may stand for: a resource of a store, or a work. */
 function resourcesNamed(name: string): readonly Resource[] {
   return [name as Resource, `work:${name}` as Resource]
-}
-
-function inOrder(leases: readonly RegisteredLease[]): readonly RegisteredLease[] {
-  return leases.toSorted((a, b) => (a.leaseId < b.leaseId ? -1 : 1))
 }

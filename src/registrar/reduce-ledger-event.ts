@@ -11,6 +11,7 @@ import { kindOf, nameOf, type Resource } from '../core/resource.ts'
 import type { LeaseTable } from './lease-table.ts'
 import {
   doesNotExtend,
+  notFound,
   notHolder,
   otherLedger,
   refuseHeld,
@@ -78,11 +79,7 @@ function refuseElsewhere(entry: Lease | Ticket | undefined, event: LeaseEvent): 
 
 function refuseChange(lease: RegisteredLease | undefined, event: LeaseEvent): void {
   const { leaseId, type } = event
-  if (lease === undefined) {
-    throw new LeaseError('LEASE_NOT_FOUND', `no lease has the id ${show(leaseId)}`, {
-      details: { leaseId },
-    })
-  }
+  if (lease === undefined) throw notFound(leaseId)
   if (lease.isRegistrars) {
     throw otherLedger(lease, 'is of a registrar, and takes no event of a store')
   }

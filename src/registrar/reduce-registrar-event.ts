@@ -167,34 +167,33 @@ function issuedTicks(
 }
 
 function renewedTick(lease: RegisteredLease, value: unknown): LogicalTick | null {
-  const { leaseId, expiresAtTick } = lease
-  if (expiresAtTick === null && value === undefined) return null
-  if (expiresAtTick === null) {
-    throw invalid('newExpiresAtTick', 'must be absent for a lease without ticks', value)
-  }
-  const end = parseTick('newExpiresAtTick', value)
-  if (!isComparable(expiresAtTick, end)) {
-    throw foreignTick(leaseId, 'newExpiresAtTick', expiresAtTick, end)
-  }
-  if (end.value <= expiresAtTick.value) throw doesNotExtend(lease, end.value)
+  const end = tickOf(lease, 'newExpiresAtTick', value)
+  const isLater = end === null || end.value > (lease.expiresAtTick?.value ?? 0)
+  if (!isLater) throw doesNotExtend(lease, end.value)
   return end
 }
 
 /** Where a lease has ticks they alone decide: a wall clock that was set neither ends it nor keeps it from ending. */
 function requirePassed(lease: RegisteredLease, expiredAt: WallTime, value: unknown): void {
-  const { leaseId, expiresAtTick } = lease
-  if (expiresAtTick === null) {
-    if (value !== undefined) {
-      throw invalid('expiredAtTick', 'must be absent for a lease without ticks', value)
-    }
+  const at = tickOf(lease, 'expiredAtTick', value)
+  if (at === null) {
     if (compareTimes(expiredAt, lease.expiresAt) < 0) throw endsEarlier(lease, expiredAt)
-    return
+  } else if (at.value < (lease.expiresAtTick?.value ?? 0)) throw endsEarlier(lease, at.value)
+}
+
+/** A tick of the lease's own clock; null for a lease without ticks, which takes none. */
+function tickOf(
+  { leaseId, expiresAtTick }: RegisteredLease,
+  field: string,
+  value: unknown,
+): LogicalTick | null {
+  if (expiresAtTick === null) {
+    if (value === undefined) return null
+    throw invalid(field, 'must be absent for a lease without ticks', value)
   }
-  const at = parseTick('expiredAtTick', value)
-  if (!isComparable(expiresAtTick, at)) {
-    throw foreignTick(leaseId, 'expiredAtTick', expiresAtTick, at)
-  }
-  if (at.value < expiresAtTick.value) throw endsEarlier(lease, at.value)
+  const tick = parseTick(field, value)
+  if (isComparable(expiresAtTick, tick)) return tick
+  throw foreignTick(leaseId, field, expiresAtTick, tick)
 }
 
 /** An act must fall between beginning and end, if the wall decides; where there are ticks it proves nothing. */
@@ -231,16 +230,18 @@ export function refuseHeld(table: LeaseTable, resource: Resource, workId: string
 
 function activeLease(table: LeaseTable, leaseId: unknown): RegisteredLease {
   const lease = table.leases.get(requireId('leaseId', leaseId))
-  if (lease === undefined) {
-    throw new LeaseError('LEASE_NOT_FOUND', `no lease has the id ${show(leaseId)}`, {
-      details: { leaseId },
-    })
-  }
+  if (lease === undefined) throw notFound(leaseId)
   if (!lease.isRegistrars) {
     throw otherLedger(lease, 'is of a store, and takes no event of a registrar')
   }
   if (lease.state !== 'ACTIVE') throw terminal(lease)
   return lease
+}
+
+export function notFound(leaseId: unknown): LeaseError {
+  return new LeaseError('LEASE_NOT_FOUND', `no lease has the id ${show(leaseId)}`, {
+    details: { leaseId },
+  })
 }
 
 /** A lease goes on as it was issued: each of the two ledgers has rules that the other one does not ask. */

@@ -69,14 +69,14 @@ export function restoreTable(table: LeaseTable, text: unknown): void {
 
 function keptState({ leases, tickets, pruned }: LeaseTable): KeptState {
   return {
-    leases: [...leases.values()].toSorted(byLeaseId).map(keptLease),
+    leases: inOrder([...leases.values()]).map(keptLease),
     tickets: [...tickets.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1)),
     pruned: [...pruned].toSorted(),
   }
 }
 
-function byLeaseId(a: RegisteredLease, b: RegisteredLease): number {
-  return a.leaseId < b.leaseId ? -1 : 1
+export function inOrder(leases: readonly RegisteredLease[]): readonly RegisteredLease[] {
+  return leases.toSorted((a, b) => (a.leaseId < b.leaseId ? -1 : 1))
 }
 
 function keptLease(lease: RegisteredLease): KeptLease {
