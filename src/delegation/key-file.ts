@@ -30,17 +30,15 @@ export function requirePrivate(field: string, file: string, mode: number): void 
 
 /** The file that is meant, whatever symbolic links lead to it, also when it is yet to be made. */
 export function linkedFile(name: string): string {
-  let file = name
-  try {
+  return using(name, () => {
+    let file = name
     for (let links = 0; links < LINKS_MAX; links += 1) {
       const status = fs.lstatSync(file, { throwIfNoEntry: false })
       if (status?.isSymbolicLink() !== true) return file
       file = path.resolve(path.dirname(file), fs.readlinkSync(file))
     }
-  } catch (cause) {
-    throw unusable(name, cause)
-  }
-  throw unusable(name, new Error('its symbolic links lead round and round'))
+    throw new Error('its symbolic links lead round and round')
+  })
 }
 
 /** A ring that could not be read again is not written. */
@@ -69,16 +67,17 @@ export function replacePrivateFile(name: string, text: string): void {
 }
 
 export function makeDirectoryFor(file: string): void {
-  try {
-    fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 })
-  } catch (cause) {
-    throw unusable(file, cause)
-  }
+  using(file, () => fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 }))
 }
 
 export function readText(file: string): string {
+  return using(file, () => fs.readFileSync(file, 'utf8'))
+}
+
+/** What the work comes to; what it throws says that the file cannot be used. */
+export function using<Result>(file: string, work: () => Result): Result {
   try {
-    return fs.readFileSync(file, 'utf8')
+    return work()
   } catch (cause) {
     throw unusable(file, cause)
   }

@@ -17,7 +17,7 @@ import { parseCheckpoint, type LedgerCheckpoint } from '../ledger/ledger-checkpo
 import { report } from '../runtime/diagnostics.ts'
 import { fs } from '../runtime/file-system.ts'
 import { ownProcessId } from '../runtime/system-runtime.ts'
-import { readText, unusable } from './key-file.ts'
+import { readText, using } from './key-file.ts'
 
 const CHUNK_BYTES = 1_048_576
 /** Far beyond any event: resource, holder, reason and metadata are all bounded. */
@@ -54,14 +54,10 @@ export function refuseSameFiles(written: readonly string[], others: readonly str
 }
 
 function identityOf(file: string): string {
-  try {
-    const status = fs.statSync(file, { bigint: true, throwIfNoEntry: false })
-    if (status !== undefined) return `${status.dev} ${status.ino}`
-    const directory = path.dirname(file)
-    return directory === file ? file : `${identityOf(directory)}/${path.basename(file)}`
-  } catch (cause) {
-    throw unusable(file, cause)
-  }
+  const status = using(file, () => fs.statSync(file, { bigint: true, throwIfNoEntry: false }))
+  if (status !== undefined) return `${status.dev} ${status.ino}`
+  const directory = path.dirname(file)
+  return directory === file ? file : `${identityOf(directory)}/${path.basename(file)}`
 }
 
 /** A checkpoint that cannot be read is a `DECODE_ERROR` with the file and the number of its line. */
@@ -86,7 +82,7 @@ export function readCheckpoints(file: string): readonly LedgerCheckpoint[] {
  */
 export function* linesIn(file: string): Generator<string> {
   if (isFileAbsent(file)) return
-  const descriptor = openFile(file, 'r')
+  const descriptor = using(file, () => fs.openSync(file, 'r'))
   try {
     let begun = Buffer.alloc(0)
     const chunk = Buffer.alloc(CHUNK_BYTES)
@@ -116,19 +112,7 @@ function textOf(line: Buffer): string {
 
 /** Only what is not there is absent; what cannot be looked at is an error. */
 export function isFileAbsent(file: string): boolean {
-  try {
-    return fs.statSync(file, { throwIfNoEntry: false }) === undefined
-  } catch (cause) {
-    throw unusable(file, cause)
-  }
-}
-
-function openFile(file: string, flags: 'r' | 'a+'): number {
-  try {
-    return fs.openSync(file, flags)
-  } catch (cause) {
-    throw unusable(file, cause)
-  }
+  return using(file, () => fs.statSync(file, { throwIfNoEntry: false })) === undefined
 }
 
 /** Appends lines to a file, which it makes and opens at once: what is wrong with it shows before anything is written. */
@@ -141,7 +125,7 @@ export class LineWriter {
   /** `beginning`: of its lines. What a writer that died has left of one is cut off; anything else is refused. */
   constructor(file: string, beginning: string) {
     this.#file = file
-    this.#descriptor = openFile(file, 'a+')
+    this.#descriptor = using(file, () => fs.openSync(file, 'a+'))
     const { keep, size, begun } = tornLine(this.#descriptor)
     if (keep === size) return
     if (isBegun(begun, beginning)) fs.ftruncateSync(this.#descriptor, keep)
@@ -171,11 +155,7 @@ export class LineWriter {
     const text = this.#lines.map((line) => `${line}\n`).join('')
     this.#lines = []
     this.#length = 0
-    try {
-      if (text !== '') fs.writeFileSync(this.#descriptor, text)
-    } catch (cause) {
-      throw unusable(this.#file, cause)
-    }
+    if (text !== '') using(this.#file, () => fs.writeFileSync(this.#descriptor, text))
   }
 }
 
@@ -223,26 +203,24 @@ export class Replacement {
   constructor(file: string) {
     this.#file = isFileAbsent(file) ? file : fs.realpathSync(file)
     this.#temporary = `${this.#file}.${ownProcessId()}.new`
-    try {
+    this.#descriptor = using(file, () => {
       fs.rmSync(this.#temporary, { force: true })
-      this.#descriptor = fs.openSync(this.#temporary, 'wx')
+      const descriptor = fs.openSync(this.#temporary, 'wx')
       const mode = fs.statSync(this.#file, { throwIfNoEntry: false })?.mode
-      if (mode !== undefined) fs.fchmodSync(this.#descriptor, mode)
-    } catch (cause) {
-      throw unusable(file, cause)
-    }
+      if (mode !== undefined) fs.fchmodSync(descriptor, mode)
+      return descriptor
+    })
   }
 
   commit(text: string): void {
-    if (this.#descriptor === null) throw new Error('it was written before')
-    try {
-      fs.writeFileSync(this.#descriptor, text)
-      fs.fsyncSync(this.#descriptor)
+    const descriptor = this.#descriptor
+    if (descriptor === null) throw new Error('it was written before')
+    using(this.#file, () => {
+      fs.writeFileSync(descriptor, text)
+      fs.fsyncSync(descriptor)
       this.#close()
       fs.renameSync(this.#temporary, this.#file)
-    } catch (cause) {
-      throw unusable(this.#file, cause)
-    }
+    })
   }
 
   /** Leaves nothing behind, whether or not it was written. What went wrong before is not lost over it. */
@@ -262,11 +240,7 @@ export class Replacement {
 }
 
 export function makeDirectory(directory: string): void {
-  try {
-    fs.mkdirSync(directory, { recursive: true })
-  } catch (cause) {
-    throw unusable(directory, cause)
-  }
+  using(directory, () => fs.mkdirSync(directory, { recursive: true }))
 }
 
 /** What lies beside the ledger is public, and is replaced; a file with a secret in it, or with anything else, is not. */

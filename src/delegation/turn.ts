@@ -10,7 +10,7 @@
  */
 import path from 'node:path'
 import { isLeaseError, LeaseError } from '../core/errors.ts'
-import { unusable } from './key-file.ts'
+import { unusable, using } from './key-file.ts'
 import { report } from '../runtime/diagnostics.ts'
 import { fs } from '../runtime/file-system.ts'
 import { pause } from '../runtime/pause.ts'
@@ -37,13 +37,10 @@ export function takeTurn(turn: Turn): () => void {
   const host = encodeURIComponent(hostName())
   const own = `${prefix}-${host}-${ownProcessId()}`
   const file = path.join(directory, own)
-  const place = path.join(realPath(directory), own)
+  const real = using(directory, () => fs.realpathSync(directory))
+  const place = path.join(real, own)
   if (here.has(place)) throw taken(turn, file)
-  try {
-    fs.writeFileSync(file, '')
-  } catch (cause) {
-    throw unusable(file, cause)
-  }
+  using(file, () => fs.writeFileSync(file, ''))
   const end = (): void => {
     here.delete(place)
     try {
@@ -60,14 +57,6 @@ export function takeTurn(turn: Turn): () => void {
   } catch (error) {
     end()
     throw isLeaseError(error) ? error : unusable(directory, error)
-  }
-}
-
-function realPath(directory: string): string {
-  try {
-    return fs.realpathSync(directory)
-  } catch (cause) {
-    throw unusable(directory, cause)
   }
 }
 
