@@ -6,38 +6,10 @@
  * it may have been. What it does not fake is the store's own misbehaviour.
  */
 import { LeaseError } from '../core/errors.ts'
-import type { ReadSet } from '../core/realm.ts'
-import type { CountedRefusal } from '../core/refusal.ts'
-import type { SettingRow } from '../core/settings.ts'
-import type {
-  Decide,
-  EntryQuery,
-  Found,
-  HistoryQuery,
-  LedgerEntry,
-  Position,
-  Pruned,
-  PrunePolicy,
-  RefusalQuery,
-  SettingChange,
-  Store,
-  StoreDescription,
-  Unsubscribe,
-  WakeSignal,
-} from '../store-port/store.ts'
+import type { Store, StoreDescription } from '../store-port/store.ts'
 
 /** The calls that can go wrong; `description`, `follow` and `close` cannot. */
-export type FaultyMethod =
-  | 'transact'
-  | 'find'
-  | 'history'
-  | 'end'
-  | 'countRefusals'
-  | 'refusals'
-  | 'settings'
-  | 'configure'
-  | 'prune'
-  | 'subscribe'
+export type FaultyMethod = Exclude<keyof Store, 'description' | 'follow' | 'close'>
 
 export interface StoreCall {
   readonly method: FaultyMethod
@@ -79,53 +51,30 @@ export class FaultyStore implements Store {
     return this.#store.description
   }
 
-  transact<Outcome>(readSets: readonly ReadSet[], decide: Decide<Outcome>): Promise<Outcome> {
+  readonly transact: Store['transact'] = (readSets, decide) => {
     return this.#call('transact', () => this.#store.transact(readSets, decide))
   }
-
-  find(query: EntryQuery): Promise<Found> {
-    return this.#call('find', () => this.#store.find(query))
-  }
-
-  history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
+  readonly find: Store['find'] = (query) => this.#call('find', () => this.#store.find(query))
+  readonly history: Store['history'] = (query) => {
     return this.#call('history', () => this.#store.history(query))
   }
-
-  end(): Promise<Position> {
-    return this.#call('end', () => this.#store.end())
-  }
-
-  countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
+  readonly end: Store['end'] = () => this.#call('end', () => this.#store.end())
+  readonly countRefusals: Store['countRefusals'] = (refusals) => {
     return this.#call('countRefusals', () => this.#store.countRefusals(refusals))
   }
-
-  refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
+  readonly refusals: Store['refusals'] = (query) => {
     return this.#call('refusals', () => this.#store.refusals(query))
   }
-
-  settings(): Promise<readonly SettingRow[]> {
-    return this.#call('settings', () => this.#store.settings())
-  }
-
-  configure(change: SettingChange): Promise<void> {
+  readonly settings: Store['settings'] = () => this.#call('settings', () => this.#store.settings())
+  readonly configure: Store['configure'] = (change) => {
     return this.#call('configure', () => this.#store.configure(change))
   }
-
-  prune(policy: PrunePolicy): Promise<Pruned> {
-    return this.#call('prune', () => this.#store.prune(policy))
-  }
-
-  subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
+  readonly prune: Store['prune'] = (policy) => this.#call('prune', () => this.#store.prune(policy))
+  readonly subscribe: Store['subscribe'] = (session, listener) => {
     return this.#call('subscribe', () => this.#store.subscribe(session, listener))
   }
-
-  follow(listener: () => void): Unsubscribe {
-    return this.#store.follow(listener)
-  }
-
-  close(): Promise<void> {
-    return this.#store.close()
-  }
+  readonly follow: Store['follow'] = (listener) => this.#store.follow(listener)
+  readonly close: Store['close'] = () => this.#store.close()
 
   async #call<Answer>(method: FaultyMethod, send: () => Promise<Answer>): Promise<Answer> {
     const weather = this.#weather({ method, number: this.#calls }) ?? {}
