@@ -7,7 +7,6 @@ import { isLive, liveDeadline, type Entry, type LeaseId } from '../core/lease.ts
 import { NOTHING, type Commit } from '../core/commit.ts'
 import type { LeaseEvent } from '../core/event.ts'
 import type { ReadSet, RealmView } from '../core/realm.ts'
-import type { CountedRefusal } from '../core/refusal.ts'
 import { overlap, realmOf } from '../core/resource.ts'
 import type {
   Attempt,
@@ -27,20 +26,13 @@ import { domainName } from '../store/embedded-clock.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import type {
   EntryQuery,
-  HistoryQuery,
-  LedgerEntry,
-  Position,
   Pruned,
   PrunePolicy,
-  RefusalQuery,
   SettingChange,
   Store,
   StoreDescription,
-  Unsubscribe,
-  WakeSignal,
 } from '../store-port/store.ts'
 import { allEntries } from './all-entries.ts'
-import type { SettingRow } from '../core/settings.ts'
 import { STORE_CLOCK_BEHIND_US_MAX } from '../core/limits.ts'
 import { hasPassed } from '../core/time.ts'
 import type { TickSource } from '../runtime/tick-source.ts'
@@ -280,24 +272,15 @@ export class ReferenceBackend implements Backend {
     return { nowUs: this.#ticks.nowUs(), entries, more, next }
   }
 
-  async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
-    return this.#kept.history(query)
-  }
-
-  async end(): Promise<Position> {
-    return this.#kept.end()
-  }
-
-  async countRefusals(refusals: readonly CountedRefusal[]): Promise<void> {
-    return this.#kept.countRefusals(refusals)
-  }
-
-  async refusals(query: RefusalQuery): Promise<readonly CountedRefusal[]> {
-    return this.#kept.refusals(query)
-  }
-
-  async settings(): Promise<readonly SettingRow[]> {
-    return this.#kept.settings()
+  readonly history: Backend['history'] = (query) => this.#kept.history(query)
+  readonly end: Backend['end'] = () => this.#kept.end()
+  readonly countRefusals: Backend['countRefusals'] = (refusals) =>
+    this.#kept.countRefusals(refusals)
+  readonly refusals: Backend['refusals'] = (query) => this.#kept.refusals(query)
+  readonly settings: Backend['settings'] = () => this.#kept.settings()
+  readonly follow: Backend['follow'] = (listener) => this.#kept.follow(listener)
+  readonly subscribe: Backend['subscribe'] = (session, listener) => {
+    return this.#kept.subscribe(session, listener)
   }
 
   async configure(change: SettingChange): Promise<void> {
@@ -311,14 +294,6 @@ export class ReferenceBackend implements Backend {
     const left = new Set(entries.map(({ id }) => id))
     for (const id of this.#numbers.keys()) if (!left.has(id)) this.#numbers.delete(id)
     return pruned
-  }
-
-  async subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
-    return this.#kept.subscribe(session, listener)
-  }
-
-  follow(listener: () => void): Unsubscribe {
-    return this.#kept.follow(listener)
   }
 
   async close(): Promise<void> {
