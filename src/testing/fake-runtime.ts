@@ -41,13 +41,13 @@ export class FakeRuntime implements Runtime {
   #monotonicMs = MONOTONIC_START_MS
   #bootMs = BOOT_START_MS
   #wallMs: number
-  #randomState: number
+  readonly #random: () => number
 
   constructor(options: FakeRuntimeOptions = {}) {
     this.#hasBootClock = options.hasBootClock ?? true
     this.#canonicalPath = options.canonicalPath ?? ((path) => path)
     this.#wallMs = options.wallMs ?? WALL_START_MS
-    this.#randomState = options.seed ?? 1
+    this.#random = randomFrom(options.seed ?? 1)
   }
 
   monotonicMs(): number {
@@ -78,12 +78,8 @@ export class FakeRuntime implements Runtime {
     return ends.map((end, index) => digits.slice(ends[index - 1] ?? 0, end)).join('-')
   }
 
-  /** mulberry32: one 32-bit word of state, which is plenty for ids and jitter. */
   random(): number {
-    this.#randomState = (this.#randomState + 0x6d2b79f5) | 0
-    let mixed = Math.imul(this.#randomState ^ (this.#randomState >>> 15), 1 | this.#randomState)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+    return this.#random()
   }
 
   canonicalPath(path: string): string {
@@ -161,6 +157,17 @@ export class FakeRuntime implements Runtime {
       if (next === null || timer.dueMs < next.dueMs) next = timer
     }
     return next
+  }
+}
+
+/** mulberry32: one 32-bit word of state, which is plenty for ids and jitter. */
+export function randomFrom(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
   }
 }
 

@@ -3,7 +3,7 @@ import { isLeaseError } from '../../src/core/errors.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import type { LedgerEntry, Store } from '../../src/store-port/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { randomFrom } from '../../src/testing/conformance/script.ts'
+import { randomFrom } from '../../src/testing/fake-runtime.ts'
 import { FakeRuntime, ManualTicks } from '../../src/testing/fake-runtime.ts'
 import { DifferentialScript } from '../store/differential-script.ts'
 

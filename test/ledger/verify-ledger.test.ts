@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest'
-import { randomFrom } from '../../src/testing/conformance/script.ts'
+import { randomFrom } from '../../src/testing/fake-runtime.ts'
 import { generateSigningKey } from '../../src/registrar/ed25519.ts'
 import { linesOf } from '../../src/ledger/sealed-ledger.ts'
 import { verifyLedger, type SealedLedger } from '../../src/ledger/verify-ledger.ts'

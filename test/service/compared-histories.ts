@@ -1,6 +1,6 @@
 /** Plays random histories and holds every refusal, and every wait that goes on, against an oracle. */
 import { expect } from 'vitest'
-import { randomFrom } from '../../src/testing/conformance/script.ts'
+import { randomFrom } from '../../src/testing/fake-runtime.ts'
 import { stuckSessions } from './deadlock-oracle.ts'
 import { RandomHistory } from './random-history.ts'
 

@@ -9,7 +9,7 @@ import { LeaseService } from '../../src/service/lease-service.ts'
 import { Families } from '../../sim/checkers/i11-less-never-more.ts'
 import type { Store } from '../../src/store-port/store.ts'
 import { allEntries } from '../../src/testing/all-entries.ts'
-import { randomFrom } from '../../src/testing/conformance/script.ts'
+import { randomFrom } from '../../src/testing/fake-runtime.ts'
 import { FakeRuntime, ManualTicks, type TestClock } from '../../src/testing/fake-runtime.ts'
 import { DifferentialScript, type ScriptStep, type Side } from './differential-script.ts'
 

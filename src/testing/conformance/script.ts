@@ -4,6 +4,7 @@
  */
 import type { Command } from '../../core/command.ts'
 import { parseResource, type Reach } from '../../core/resource.ts'
+import { randomFrom } from '../fake-runtime.ts'
 import { TTL_MS, WINDOW_MS, type Stage } from './stage.ts'
 
 export interface ScriptOptions {
@@ -101,15 +102,4 @@ function pick<Item>(random: () => number, items: readonly [Item, ...Item[]]): It
 function pick<Item>(random: () => number, items: readonly Item[]): Item | undefined
 function pick<Item>(random: () => number, items: readonly Item[]): Item | undefined {
   return items[Math.floor(random() * items.length)]
-}
-
-/** mulberry32 */
-export function randomFrom(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
-  }
 }
