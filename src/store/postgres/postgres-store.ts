@@ -32,7 +32,7 @@ import type {
   Store,
   StoreDescription,
 } from '../../store-port/store.ts'
-import type { Backend, Group, GroupReply, Reply } from '../optimistic/backend.ts'
+import type { Attempt, Backend, Group, GroupReply, Reply } from '../optimistic/backend.ts'
 import {
   ChannelListener,
   type ChannelEvents,
@@ -150,9 +150,10 @@ export class PostgresBackend implements Backend {
   }
 
   async attempt(group: Group): Promise<GroupReply> {
-    const reply = await this.#attemptBy((make) => {
+    const call = (make: () => Statement): Promise<readonly PostgresRow[]> => {
       return this.#retrying(() => this.#options.caller.call(make()))
-    }, group)
+    }
+    const reply = await this.#attemptBy(call, group, true)
     if (reply.settingsRevision === group.settingsRevision) return reply
     return { ...reply, settings: await this.settings() }
   }
@@ -172,17 +173,29 @@ export class PostgresBackend implements Backend {
   async #attemptBy(
     call: (make: () => Statement) => Promise<readonly PostgresRow[]>,
     { attempts, settingsRevision: revision }: Group,
+    commitsEach = false,
   ): Promise<GroupReply> {
     const { namespace } = this.#options
     const replies: Reply[] = []
     let [nowUs, settingsRevision]: readonly (string | null | undefined)[] = []
-    for (const group of independentGroups(attempts)) {
+    const send = async (group: readonly Attempt[]): Promise<void> => {
       const [row = []] = await call(() => {
         const context = { number: this.#number, namespace, revision, nowUs: this.#nowUs() }
         return attemptStatement(group, context)
       })
       ;[nowUs, settingsRevision] = row
       replies.push(...repliesOf(group, { answers: row[2] ?? null, told: row[3] ?? null }))
+    }
+    for (const group of independentGroups(attempts)) {
+      try {
+        await send(group)
+      } catch (error) {
+        if (!commitsEach || replies.length === 0) throw error
+        // Those before were committed, each call by itself. What comes after is not sent.
+        const others = attempts.slice(replies.length)
+        replies.push(...others.map((): Reply => ({ kind: 'failed', error })))
+        break
+      }
     }
     return {
       nowUs: Number(nowUs),

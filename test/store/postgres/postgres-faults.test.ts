@@ -154,6 +154,37 @@ describe('a connection that fails', () => {
   })
 })
 
+describe('a call of which a part fails', () => {
+  it('tells the others what became of them', async () => {
+    const url = `${place.url}?options=-c%20lock_timeout%3D300`
+    await using service = disposable(await openService({ url }))
+    const kept = { ...request(systemRuntime.uuid()), resource: parseResource('file:/kept') }
+    const keptLease = await service.acquire(kept)
+    expect(keptLease.kind).toBe('granted')
+    const blocker = new pg.Client({ connectionString: place.url })
+    await blocker.connect()
+    await blocker.query('BEGIN')
+    await blocker.query('SELECT 1 FROM tenure.live_leases WHERE id = $1 FOR UPDATE', [kept.id])
+    const { resource: _resource, id: _id, ...wish } = request('')
+    // A request for several resources and a renewal in one of their realms: they are sent in one turn, and not in one statement.
+    const group = systemRuntime.uuid()
+    const members = ['file:/wanted', 'work:wanted'].map((name) => {
+      return { id: systemRuntime.uuid(), resource: parseResource(name) }
+    })
+    const [several, renewal] = await Promise.allSettled([
+      service.acquireAll({ ...wish, group, members }),
+      service.renew({
+        ...{ id: kept.id, resource: kept.resource, holder: 'ada' },
+        ...{ requestId: systemRuntime.uuid(), ttlMs: 60_000 },
+      }),
+    ])
+    await blocker.query('ROLLBACK')
+    await blocker.end()
+    expect(renewal).toMatchObject({ reason: { code: 'STORE_UNAVAILABLE', effect: 'none' } })
+    expect(several).toMatchObject({ value: { kind: 'granted_all' } })
+  })
+})
+
 describe('a server that will not serve', () => {
   it('because the password is wrong says so, and does not show it', async () => {
     const url = new URL(place.url)
