@@ -79,6 +79,8 @@ export interface RedisDriver {
   readonly keepers: readonly RedisCommand[]
   /** Gives up a connection that has gone silent and makes it anew. */
   reconnect(): void
+  /** How many connections were lost on which it may have sent what it then sends again by itself. */
+  readonly losses: number
 }
 
 export function driverOf(client: unknown): RedisDriver {
@@ -103,6 +105,7 @@ const COMMON_METHODS = ['duplicate', 'connect', 'subscribe', 'unsubscribe', 'on'
 function ioredisDriver(client: IoredisClient): RedisDriver {
   const send = commandsOf(client)
   const isCluster = client.isCluster === true
+  const lost = lossesOf(client)
   const driver: RedisDriver = {
     ...{ send, isCluster, keyPrefix: client.options?.keyPrefix, ...connectionEvents(client) },
     get isReady() {
@@ -117,6 +120,9 @@ function ioredisDriver(client: IoredisClient): RedisDriver {
       return (isCluster ? client.nodes?.('master').map(commandsOf) : undefined) ?? [send]
     },
     reconnect: () => client.disconnect(true),
+    get losses() {
+      return lost.count
+    },
     duplicate: () => {
       // A listener subscribes again by itself. When the driver does it and the connection is lost meanwhile, no caller
       // hears the rejection, which ends the process.
@@ -161,6 +167,8 @@ function nodeRedisDriver(client: NodeRedisClient): RedisDriver {
     keepers: [send],
     // A connection of ours is one of ioredis; this driver finds out by itself when a server has gone.
     reconnect: () => client.destroy(),
+    // This driver sends nothing twice.
+    losses: 0,
     duplicate: () => {
       const other = client.duplicate()
       hearErrors(other)
@@ -173,6 +181,18 @@ function nodeRedisDriver(client: NodeRedisClient): RedisDriver {
     unsubscribe: (channel) => client.unsubscribe(channel),
     onMessage: (listener) => void listeners.add(listener),
   }
+}
+
+const losses = new WeakMap<IoredisClient, { count: number }>()
+
+/** Counted once for each client, however many stores use it. A Cluster says of each of its connections that it was lost. */
+function lossesOf(client: IoredisClient): { readonly count: number } {
+  const known = losses.get(client)
+  if (known !== undefined) return known
+  const lost = { count: 0 }
+  losses.set(client, lost)
+  for (const event of ['close', '-node']) client.on(event, () => void (lost.count += 1))
+  return lost
 }
 
 /** Drivers have different words for it. */
@@ -229,10 +249,13 @@ export class RedisCalls {
     const { url, callMs, runtime } = this.#facts
     if (this.#closed) throw closedError()
     if (!this.driver.isReady) throw redisError(new Error('not connected'), { url, effect: 'reads' })
+    const { losses } = this.driver
     try {
       return await within(runtime, callMs, this.driver.send(args), `no answer for ${callMs} ms`)
     } catch (error) {
-      throw isNoScript(error) ? error : redisError(error, { url, effect })
+      if (isNoScript(error)) throw error
+      const mayBeSecond = this.driver.losses !== losses
+      throw redisError(error, { url, effect, mayBeSecond })
     }
   }
 

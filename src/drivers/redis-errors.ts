@@ -16,6 +16,8 @@ export function isNoScript(error: unknown): boolean {
 interface ErrorFacts {
   readonly url: string
   readonly effect: CommandEffect
+  /** A driver may have sent the command before, on a connection that was lost: that the second was refused says nothing of the first. */
+  readonly mayBeSecond?: boolean
 }
 
 /** What a server says when it has refused a command before doing anything. */
@@ -42,17 +44,18 @@ const NOT_SENT = /isn't writeable|not connected|client is (closed|offline)|ECONN
  * changes nothing; anything else that befalls a command which writes leaves open whether it was carried out. A mistake of
  * the program stays what it is.
  */
-export function redisError(error: unknown, { url, effect }: ErrorFacts): Error {
+export function redisError(error: unknown, { url, effect, mayBeSecond }: ErrorFacts): Error {
   if (isLeaseError(error) || isMistake(error)) return error as Error
   const said = messageOf(error)
   const details = { store: url }
   const cause = withoutCommand(error)
   const refusal = REFUSALS[/^[A-Z]+/.exec(said)?.[0] ?? '']
-  if (refusal !== undefined) {
+  const isInDoubt = effect === 'writes' && mayBeSecond === true
+  if (refusal !== undefined && !isInDoubt) {
     return new LeaseError('STORE_UNAVAILABLE', `${url} refused: ${refusal}`, { cause, details })
   }
   const line = said.split('\n', 1)[0] ?? ''
-  if (effect === 'reads' || NOT_SENT.test(said)) {
+  if (effect === 'reads' || (NOT_SENT.test(said) && !isInDoubt)) {
     const words = line.startsWith('ERR ') ? 'cannot be used' : 'cannot be reached'
     const message = `${url} ${words}: ${line}`
     return new LeaseError('STORE_UNAVAILABLE', message, { cause, details })
