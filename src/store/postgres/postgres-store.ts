@@ -116,6 +116,8 @@ const SETTINGS = `SELECT json_build_object('key', key, 'value', value, 'scope', 
 const FEW_AMONG_MANY =
   'SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL enable_seqscan = off'
 
+const SERIALIZATION_FAILURE = '40001'
+
 /** A transient error means that two calls met; met so often, something else is the matter. */
 const TRIES_MAX = 10
 
@@ -150,10 +152,7 @@ export class PostgresBackend implements Backend {
   }
 
   async attempt(group: Group): Promise<GroupReply> {
-    const call = (make: () => Statement): Promise<readonly PostgresRow[]> => {
-      return this.#retrying(() => this.#options.caller.call(make()))
-    }
-    const reply = await this.#attemptBy(call, group, true)
+    const reply = await this.#attemptBy((make) => this.#sent(make), group, true)
     if (reply.settingsRevision === group.settingsRevision) return reply
     return { ...reply, settings: await this.settings() }
   }
@@ -364,7 +363,25 @@ export class PostgresBackend implements Backend {
   }
 
   #call(statement: Statement): Promise<readonly PostgresRow[]> {
-    return this.#retrying(() => this.#options.caller.call(statement))
+    return this.#sent(() => statement)
+  }
+
+  /**
+   * By itself a call has the isolation that is the default of the role or the database. In any but read committed it fails whenever
+   * it had to wait for another; then it is sent in a transaction, which sees what was committed meanwhile.
+   */
+  #sent(make: () => Statement): Promise<readonly PostgresRow[]> {
+    const { caller } = this.#options
+    let hadToWait = false
+    return this.#retrying(async () => {
+      if (hadToWait) return caller.transaction((send) => send(make()))
+      try {
+        return await caller.call(make())
+      } catch (error) {
+        hadToWait = stateOf(error) === SERIALIZATION_FAILURE
+        throw error
+      }
+    })
   }
 
   #seek(statement: Statement): Promise<readonly PostgresRow[]> {

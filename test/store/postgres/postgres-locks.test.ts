@@ -151,6 +151,61 @@ async function besideOpen(
   return { reply, live }
 }
 
+const WAITING = `SELECT count(*)::integer AS calls FROM pg_stat_activity
+  WHERE datname = current_database() AND wait_event_type = 'Lock'`
+
+/** A pool of which each attempt must wait until another client has changed the realm. */
+function disturbedPool(pool: pg.Pool, other: pg.Client): PostgresPool {
+  const disturbed = async (sending: () => Promise<pg.QueryResult>): Promise<pg.QueryResult> => {
+    await other.query('BEGIN')
+    await other.query(`UPDATE tenure.realms SET last_us = last_us WHERE realm = 'work:busy'`)
+    const sent = sending()
+    for (let calls = 0; calls === 0;) {
+      const { rows } = await other.query<{ calls: number }>(WAITING)
+      calls = rows[0]?.calls ?? 0
+    }
+    await other.query('COMMIT')
+    return sent
+  }
+  const connect: PostgresPool['connect'] = async () => {
+    const client = await pool.connect()
+    return {
+      on: () => undefined,
+      release: (error) => client.release(error),
+      query: (query) => {
+        const send = () => client.query(query as unknown as pg.QueryArrayConfig)
+        return query.values?.[3] === '{"work:busy"}' ? disturbed(send) : send()
+      },
+    }
+  }
+  const query = (): never => {
+    throw new Error('nobody asks the pool itself')
+  }
+  return { ...{ query }, totalCount: 2, connect, end: () => pool.end(), on: () => undefined }
+}
+
+describe('a call that had to wait', () => {
+  it.each(['read committed', 'repeatable read', 'serializable'])(
+    'is answered where the default isolation is %s',
+    async (isolation) => {
+      const options = `-c default_transaction_isolation=${isolation.replace(' ', '\\ ')}`
+      const pool = new pg.Pool({ connectionString: place.url, options })
+      const other = new pg.Client({ connectionString: place.url })
+      await other.connect()
+      const context = { namespace: freshNamespace(), nowUs: () => START_US }
+      const grants = [0, 1].map(() => grantOf(leaseOf('work:busy', { nowUs: START_US }), START_US))
+      const quiet = await openPostgresBackend({ url: place.url, ...context })
+      await quiet.attempt({ settingsRevision: 1, attempts: grants.slice(0, 1) })
+      const backend = await openPostgresBackend({ pool: disturbedPool(pool, other), ...context })
+      const asked = backend.attempt({ settingsRevision: 1, attempts: grants.slice(1) })
+      const [outcome] = await Promise.allSettled([asked])
+      await Promise.all([quiet.close(), backend.close()])
+      await Promise.all([pool.end(), other.end()])
+      expect(outcome).toMatchObject({ value: { replies: [{ kind: 'missed' }] } })
+    },
+  )
+})
+
 describe('what another call changes between the comparison and the write', () => {
   it('of a realm that both make, the later one knows the fence that the first one gave', async () => {
     const lease = leaseOf('work:new', { nowUs: START_US })
