@@ -1,6 +1,8 @@
 /** Who listens for wake-ups on Redis is heard of by the server, whenever the connection for it comes up. */
 import { createClient } from 'redis'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import type { Runtime } from '../../src/runtime/runtime.ts'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import type { WakeSignal } from '../../src/store-port/store.ts'
 import { direct, proxyTo, server, Subject, until } from './redis-subject.ts'
 import { sessionDigest } from '../../src/service/session-digest.ts'
@@ -59,6 +61,32 @@ describe('sessions on Redis that begin to listen', () => {
     const leaseId = await wake(waking, 'ada')
     await until(async () => heard.leaseIds.length > 0)
     expect(heard.leaseIds).toEqual([leaseId])
+  })
+  it('over a connection that has fallen silent since are heard over another', async () => {
+    const { url } = await server()
+    const proxy = await proxyTo(url)
+    // Nothing is waited for as long as it really is before a silent connection is asked for a sign of life.
+    const runtime: Runtime = {
+      ...systemRuntime,
+      setTimer: (delayMs, callback, options) => {
+        return systemRuntime.setTimer(Math.min(delayMs, 1_000), callback, options)
+      },
+    }
+    // Its own client is not told how long a socket may be silent.
+    const client = direct(proxy.through(url))
+    const listening = await Subject.open({ client, runtime, callMs: 500 })
+    const waking = await Subject.open({ url })
+    const heard = new Heard()
+    await listening.store.subscribe(sessionDigest('ada'), heard.listener)
+    proxy.blackHole()
+    // The first message that is lost silences the connection that listens, for good.
+    for (let times = 0; times < 5; times += 1) await wake(waking, 'ada')
+    proxy.clear()
+    expect(heard.leaseIds).toEqual([])
+    await until(async () => {
+      await wake(waking, 'ada')
+      return heard.leaseIds.length > 0
+    })
   })
 })
 

@@ -21,7 +21,7 @@ export interface ListeningConnection {
   open(): Promise<unknown>
   listen(channels: readonly string[]): Promise<unknown>
   unlisten(channel: string): Promise<unknown>
-  /** Absent where the driver finds out by itself that a connection has fallen silent. */
+  /** Without an answer the connection has fallen silent: no driver finds that out of one that only listens. */
   ping?(): Promise<unknown>
   /** Also of one that was lost, or never made. */
   close(): Promise<unknown>
@@ -161,12 +161,15 @@ export class ChannelListener {
     })
   }
 
-  /** When the statements before it are done. */
+  /** When the statements before it are done. What is not answered in time says that nothing is heard on the connection any more. */
   #inTurn(work: () => Promise<unknown>): Promise<void> {
+    const { runtime, callMs } = this.#options
     this.#last = this.#last.then(async () => {
       if (!this.isUp) return
       try {
-        await work()
+        if (await endsWithin(runtime, callMs, work())) return
+        await this.#hangUp()
+        this.#fail(new Error(`no answer within ${callMs} ms`))
       } catch (error) {
         if (this.isUp) this.#fail(error)
       }

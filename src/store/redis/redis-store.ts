@@ -292,6 +292,7 @@ function mostDoubtful(errors: readonly unknown[]): unknown {
 export class SubscribedConnection implements ListeningConnection {
   readonly #source: RedisDriver
   readonly #events: ChannelEvents
+  readonly #channels = new Set<string>()
   #driver: RedisDriver | null = null
 
   constructor(source: RedisDriver, events: ChannelEvents) {
@@ -301,6 +302,7 @@ export class SubscribedConnection implements ListeningConnection {
 
   /** A connection that was lost the driver makes again by itself: it is waited for, until that has failed once. */
   async open(): Promise<void> {
+    this.#channels.clear()
     const driver = this.#driver ?? this.#duplicate()
     if (driver.isReady && driver === this.#driver) return
     const isNew = driver !== this.#driver
@@ -317,19 +319,30 @@ export class SubscribedConnection implements ListeningConnection {
   #duplicate(): RedisDriver {
     const driver = this.#source.duplicate()
     driver.onMessage((channel, message) => this.#events.message(channel, message))
-    driver.onClosed(() => this.#events.lost(new Error('the connection was closed')))
+    driver.onClosed(() => {
+      // One that was given up may take a while to be closed.
+      if (driver === this.#driver) this.#events.lost(new Error('the connection was closed'))
+    })
     return driver
   }
 
   async listen(channels: readonly string[]): Promise<void> {
     const driver = this.#driver
     if (driver === null) return
+    for (const channel of channels) this.#channels.add(channel)
     await withoutSecrets(Promise.all(channels.map((channel) => driver.subscribe(channel))))
+  }
+
+  /** To ask for a channel once more changes nothing, and goes over the connection that listens, also in a Cluster. */
+  async ping(): Promise<void> {
+    const [channel] = this.#channels
+    if (channel !== undefined) await this.listen([channel])
   }
 
   /** A subscription that the server does not end costs messages without a subscriber. */
   async unlisten(channel: string): Promise<void> {
     const driver = this.#driver
+    this.#channels.delete(channel)
     try {
       await driver?.unsubscribe(channel)
     } catch (error) {
