@@ -214,7 +214,7 @@ export function withAccess<Result>(file: string, work: () => Result): Result {
   try {
     return work()
   } catch (cause) {
-    throw accessError(file, cause)
+    throw cause instanceof LeaseError ? cause : accessError(file, cause)
   }
 }
 

@@ -33,6 +33,48 @@ export function isAbsence(error: unknown): boolean {
   return hasCode(error, 'ENOENT', 'ENOTDIR')
 }
 
+/**
+ * Reads a file that may be a database in use. The locks on it are those of the whole process, and the system gives all of
+ * them up when the process closes any descriptor of the file: SQLite would go on without its lock, and another process take
+ * itself for the last and remove the log. So a file that is open here is read by a descriptor which it has, and which stays.
+ */
+export function readKeepingLocks<Result>(file: string, read: (handle: number) => Result): Result {
+  const inUse = handleOf(fs.statSync(file))
+  if (inUse !== null) return read(inUse)
+  const handle = fs.openSync(file, 'r')
+  try {
+    return read(handle)
+  } finally {
+    fs.closeSync(handle)
+  }
+}
+
+/** One that this process has of the file, in whatever thread; null if there is none, or the system does not tell. */
+function handleOf({ dev, ino }: nodeFs.Stats): number | null {
+  let handles: readonly string[]
+  try {
+    handles = fs.readdirSync('/dev/fd')
+  } catch {
+    // No fault: where there is no such directory locks go with the descriptor, or nothing can be known.
+    return null
+  }
+  const handle = handles.map(Number).find((number) => {
+    const status = statusOf(number)
+    return status !== null && status.dev === dev && status.ino === ino
+  })
+  return handle ?? null
+}
+
+/** Null for a descriptor that was closed since it was listed: that of the list itself, for one. */
+function statusOf(handle: number): nodeFs.Stats | null {
+  try {
+    return fs.fstatSync(handle)
+  } catch (error) {
+    if (hasCode(error, 'EBADF')) return null
+    throw error
+  }
+}
+
 const PERMISSION_BITS = 0o7777
 
 /**

@@ -9,7 +9,7 @@
  */
 import { LeaseError } from '../../core/errors.ts'
 import { inWriteTransaction, type SqliteDatabase, withAccess } from '../../drivers/sqlite-driver.ts'
-import { fs, ifThere } from '../../runtime/file-system.ts'
+import { fs, ifThere, readKeepingLocks } from '../../runtime/file-system.ts'
 import {
   APPLICATION_ID,
   MIGRATION_TABLE,
@@ -55,12 +55,7 @@ export function refuseForeignFile(file: string): void {
   if (status === null || !status.isFile()) return
   if (status.nlink > 1) throw manyNames(file, status.nlink)
   if (status.size === 0) return
-  const handle = withAccess(file, () => fs.openSync(file, 'r'))
-  try {
-    refuseUnlessOurs(file, handle)
-  } finally {
-    fs.closeSync(handle)
-  }
+  withAccess(file, () => readKeepingLocks(file, (handle) => refuseUnlessOurs(file, handle)))
 }
 
 function manyNames(file: string, names: number): LeaseError {

@@ -3,7 +3,7 @@
  * sqlite-migrations.ts, which is loaded only where they are to be made or changed.
  */
 import { LeaseError } from '../../core/errors.ts'
-import { fs } from '../../runtime/file-system.ts'
+import { fs, readKeepingLocks } from '../../runtime/file-system.ts'
 import type { SqliteDatabase } from '../../drivers/sqlite-driver.ts'
 
 /** The newest version of the tables that this program knows: as many migrations as there are. */
@@ -29,15 +29,10 @@ export function isPlainlyOurs(file: string): boolean {
   try {
     const status = fs.statSync(file)
     if (!status.isFile() || status.nlink > 1) return false
-    const handle = fs.openSync(file, 'r')
-    try {
-      const header = Buffer.alloc(HEADER_BYTES)
-      fs.readSync(handle, header, 0, HEADER_BYTES, 0)
-      const [version, applicationId] = [header.readUInt32BE(60), header.readUInt32BE(68)]
-      return applicationId === APPLICATION_ID && version === SCHEMA_VERSION
-    } finally {
-      fs.closeSync(handle)
-    }
+    const header = Buffer.alloc(HEADER_BYTES)
+    readKeepingLocks(file, (handle) => fs.readSync(handle, header, 0, HEADER_BYTES, 0))
+    const [version, applicationId] = [header.readUInt32BE(60), header.readUInt32BE(68)]
+    return applicationId === APPLICATION_ID && version === SCHEMA_VERSION
   } catch {
     // No fault: a caller that gets no header here reads the file again, and says what is wrong with it.
     return false
