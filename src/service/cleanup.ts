@@ -3,6 +3,7 @@
  * background. No lease depends on it: expired means free at the moment of the check. But a store that is never pruned grows
  * until its disk is full.
  */
+import { LeaseError } from '../core/errors.ts'
 import type { Entry } from '../core/lease.ts'
 import type { Resource } from '../core/resource.ts'
 import { resolveSettings, retentionMs } from '../core/settings.ts'
@@ -43,7 +44,7 @@ export function placesToSettle(entries: readonly Entry[]): readonly Entry[] {
 }
 
 async function pruneAll(store: Store): Promise<Omit<CleanupResult, 'expired'>> {
-  const { history_retention_days: days } = resolveSettings(await store.settings(), null)
+  const days = await retentionDays(store)
   const { now } = await store.find({ ids: [], limit: 1 })
   const policy = {
     endedBeforeMs: now.wallMs - retentionMs(days),
@@ -58,6 +59,15 @@ async function pruneAll(store: Store): Promise<Omit<CleanupResult, 'expired'>> {
     prunedEvents += pruned.events
     if (!pruned.more) return { prunedLeases, prunedEvents }
   }
+}
+
+/** A value that is none is not guessed at: what is pruned by a wrong one is gone. */
+async function retentionDays(store: Store): Promise<number> {
+  const field = 'history_retention_days'
+  const rows = (await store.settings()).filter(({ key }) => key === field)
+  const { malformed, history_retention_days: days } = resolveSettings(rows, null)
+  if (malformed === null) return days
+  throw new LeaseError('INVALID_INPUT', `configuration: ${malformed}`, { details: { field } })
 }
 
 /** How soon a change of the interval is noticed. */

@@ -235,6 +235,27 @@ describe('history', () => {
     expect((await api.history({})).map(({ event }) => event.leaseId)).toEqual([recent, recent])
   })
 
+  it('is not pruned by a guess while history_retention_days is no number', async () => {
+    const databasePath = path.join(temporaryDirectory(), 'leases.db')
+    const clock = new FakeRuntime()
+    const { api, files } = await sqliteBench(databasePath, clock.ticks)
+    const set = (value: string): Promise<unknown> => {
+      const sql = `UPDATE lease_configs SET config_value = '${value}' WHERE config_key = 'history_retention_days'`
+      return withSql(databasePath, (database) => database.exec(sql))
+    }
+    const request = { filePath: FILE, agentId: 'agent-1', ttlSeconds: 60 }
+    const { id } = granted(await files.acquireLease(request))
+    await files.releaseLease({ leaseId: id, agentId: 'agent-1' })
+    await set('365 days')
+    for (let day = 0; day < 40; day += 1) {
+      clock.stall(DAY_MS)
+      await expect(api.cleanup()).rejects.toMatchObject({ code: 'INVALID_INPUT' })
+    }
+    await set('365')
+    await api.cleanup()
+    expect(await files.getLease(id)).toMatchObject({ status: 'released' })
+  })
+
   it('is kept for a day in any case, because it is the memory of requests', async () => {
     const { api, files, runtime } = stillBench()
     await configOf(api).set('history_retention_days', 0)
