@@ -34,6 +34,10 @@ export class Subscribers {
     return this.#sessions.has(session)
   }
 
+  get sessions(): Iterable<string> {
+    return this.#sessions.keys()
+  }
+
   get hasFollowers(): boolean {
     return this.#followers.size > 0
   }

@@ -1,9 +1,11 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { FOLLOWERS, WakeFiles } from '../../src/store/sqlite/sqlite-listeners.ts'
+import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
+import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 
 function place(): () => WakeFiles {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-wake-'))
@@ -72,4 +74,40 @@ it('a session that several processes may have leaves its file, and an old one is
   fs.utimesSync(path.join(waiter.directory, 'worker'), longAgo, longAgo)
   open().removeStale()
   expect(filesOf(waiter)).toEqual([])
+})
+
+it('a process that finds the directory made by another in the same moment listens', () => {
+  const open = place()
+  const [one, other] = [open(), open()]
+  one.listen('one', () => undefined)
+  vi.spyOn(fs, 'existsSync').mockReturnValueOnce(false)
+  onTestFinished(() => void vi.restoreAllMocks())
+  other.listen('other', () => undefined)
+  expect(other.hears('other')).toBe(true)
+  for (const files of [one, other]) files.close()
+})
+
+it('a session that listens for days is heard again after its file was taken for one of a killed process', async () => {
+  const { directory } = place()()
+  const runtime = new FakeRuntime()
+  const databasePath = directory.replace(/-wake$/, '')
+  const store = await SqliteStore.open({ path: databasePath, runtime, ticks: runtime.ticks })
+  onTestFinished(() => store.close())
+  let onWake = (): void => undefined
+  const woken = (): Promise<void> => new Promise((resolve) => (onWake = resolve))
+  await store.subscribe('worker', () => onWake())
+  const file = path.join(directory, 'worker')
+  const longAgo = Date.now() / 1000 - 3 * 86_400
+  const aged = woken()
+  fs.utimesSync(file, longAgo, longAgo)
+  await aged
+  const other = new WakeFiles({ databasePath, runtime: systemRuntime })
+  const gone = woken()
+  other.removeStale()
+  await gone
+  await runtime.advance(500)
+  expect(fs.existsSync(file)).toBe(true)
+  const called = woken()
+  other.touch('worker')
+  await called
 })

@@ -35,8 +35,9 @@ export class SqliteListeners {
   /** The `data_version` at the last call by a process that commits. */
   #calledVersion: unknown = null
   #isNotifying = false
-  /** Not before this is another try to hear of the ledger worth it. */
+  /** Not before this is another try to hear of the ledger worth it, or of sessions. */
   #followAtMs = -Infinity
+  #hearAtMs = -Infinity
 
   constructor({ path: databasePath, database, runtime }: ListenedDatabase) {
     this.#database = database
@@ -49,9 +50,7 @@ export class SqliteListeners {
   subscribe(session: string, listener: WakeListener): Unsubscribe {
     const leave = this.#subscribers.subscribe(session, listener)
     this.#watchDatabase()
-    if (!this.#wakeFiles.hears(session)) {
-      this.#wakeFiles.listen(session, () => this.#subscribers.wake(session, { leaseIds: null }))
-    }
+    this.#hear(session)
     return () => {
       leave()
       if (!this.#subscribers.has(session)) this.#wakeFiles.silence(session)
@@ -68,6 +67,19 @@ export class SqliteListeners {
       if (!this.#subscribers.hasFollowers) this.#followFile.close()
       this.#restIfIdle()
     }
+  }
+
+  #hear(session: string): void {
+    if (this.#wakeFiles.hears(session)) return
+    this.#wakeFiles.listen(session, () => this.#subscribers.wake(session, { leaseIds: null }))
+  }
+
+  /** Sessions whose file was removed: by hand, or by a process that found it untouched for long and took it for one of a killed one. */
+  #hearAgain(): void {
+    const nowMs = this.#runtime.monotonicMs()
+    if (nowMs < this.#hearAtMs) return
+    for (const session of this.#subscribers.sessions) this.#hear(session)
+    if (this.#wakeFiles.failures > 0) this.#hearAtMs = nowMs + LISTEN_RETRY_MS_MAX
   }
 
   /** What is committed before it is heard is found because a follower reads before it first waits. */
@@ -139,6 +151,7 @@ export class SqliteListeners {
     }
     this.#poll = null
     if (this.#subscribers.isEmpty) return
+    this.#hearAgain()
     if (this.#subscribers.hasFollowers) this.#hearLedger()
     this.#arm()
   }
@@ -229,7 +242,7 @@ export class WakeFiles {
   /** The same, for a caller that wants to know why it cannot. */
   tryToListen(session: string, onTouch: () => void): void {
     const file = this.#fileOf(session)
-    if (!fs.existsSync(this.directory)) fs.mkdirSync(this.directory)
+    this.#makeDirectory()
     fs.closeSync(fs.openSync(file, 'a'))
     const watcher = fs.watch(file, { persistent: false }, () => {
       if (!fs.existsSync(file)) this.#drop(session)
@@ -240,6 +253,15 @@ export class WakeFiles {
       this.#drop(session)
     })
     this.#watchers.set(session, watcher)
+  }
+
+  /** Another process may make it at the same moment. */
+  #makeDirectory(): void {
+    try {
+      if (!fs.existsSync(this.directory)) fs.mkdirSync(this.directory)
+    } catch (error) {
+      if (!hasCode(error, 'EEXIST')) throw error
+    }
   }
 
   /**
