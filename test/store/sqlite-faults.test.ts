@@ -3,7 +3,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { isLeaseError } from '../../src/core/errors.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
@@ -117,6 +117,36 @@ describe('a database file that was removed while open', () => {
     service = old
     expect(await codeOf(acquire('b'))).toBe('STORE_UNAVAILABLE/none')
     await newcomer.close()
+  })
+
+  it('grants nothing any more if only its log was, because a process that opens it sees less', async () => {
+    service = await open()
+    expect((await acquire('a')).kind).toBe('granted')
+    for (const suffix of ['-wal', '-shm']) fs.rmSync(`${file}${suffix}`)
+    expect(await codeOf(acquire('b'))).toBe('STORE_UNAVAILABLE/none')
+  })
+
+  it('tells nothing any more, and who watches it hears that it is away', async () => {
+    service = await open()
+    await acquire('a')
+    const stop = new AbortController()
+    const heard: string[] = []
+    const observer = {
+      onPosition: () => heard.push('position'),
+      onAway: ({ code }: { readonly code: string }) => heard.push(code),
+      onBack: () => heard.push('back'),
+    }
+    const events = service.watch({}, { signal: stop.signal, observer })
+    const watching = (async () => {
+      for await (const { event } of events) throw new Error(`unexpected ${event.type}`)
+    })()
+    await vi.waitFor(() => expect(heard).toContain('position'))
+    for (const suffix of ['', '-wal', '-shm']) fs.rmSync(`${file}${suffix}`)
+    await (await open()).close()
+    expect(await codeOf(service.list({}))).toBe('STORE_UNAVAILABLE/none')
+    await vi.waitFor(() => expect(heard.at(-1)).toBe('STORE_UNAVAILABLE'))
+    stop.abort()
+    await watching
   })
 })
 

@@ -3,6 +3,7 @@
  * another process is writing to is tried again asynchronously: the event loop never waits for it.
  */
 import path from 'node:path'
+import { LeaseError } from '../../core/errors.ts'
 import { parseNamespace } from '../../core/resource.ts'
 import { fs } from '../../runtime/file-system.ts'
 import { backOffMs, pause } from '../../runtime/pause.ts'
@@ -40,6 +41,8 @@ export interface SqliteConnection extends Required<Omit<SqliteStoreOptions, 'con
   readonly url: string
   /** The clock domain where the ticks name none. */
   readonly domain: string
+  /** Which files they are that the path named when it was opened. */
+  readonly identity: string
 }
 
 const TABLES_MISSING = `its header names schema version ${SCHEMA_VERSION}, which its migrations do not`
@@ -78,12 +81,28 @@ export async function connect(options: SqliteStoreOptions): Promise<SqliteConnec
       }
       createNamespace(database, namespace, runtime.wallMs())
       const domain = ticks.domain ?? electDomain(database, settled)
-      return { ...settled, database, domain }
+      return { ...settled, database, domain, identity: identityOf(options.path) }
     } catch (error) {
       database?.close()
       throw error
     }
   })
+}
+
+/**
+ * A process that opens the path now gets another file, or the same without what is in its log, and so other leases: what is
+ * open here must grant nothing any more, and what it tells is no longer true.
+ */
+export function refuseReplacedFile({ path: file, url, identity }: SqliteConnection): void {
+  if (withAccess(file, () => identityOf(file)) === identity) return
+  const message = `${url} was removed or replaced while it was open; open it again`
+  throw new LeaseError('STORE_UNAVAILABLE', message, { details: { store: url } })
+}
+
+/** Of the database and its log, which is there as long as a process has the database open. */
+function identityOf(file: string): string {
+  const statuses = [file, `${file}-wal`].map((one) => fs.statSync(one, { throwIfNoEntry: false }))
+  return statuses.map((status) => `${status?.dev}/${status?.ino}`).join(' ')
 }
 
 /** Does the work, again and again while other processes keep the database busy, and gives up after `busyMs`. */

@@ -8,6 +8,7 @@ import { nowOf } from '../embedded-clock.ts'
 import { firstOf, isAboutEnded } from '../query-matching.ts'
 import {
   connect,
+  refuseReplacedFile,
   retryWhileBusy,
   type SqliteConnection,
   type SqliteStoreOptions,
@@ -83,6 +84,7 @@ export class SqliteQuestions implements StoreQuestions {
   async #read<Result>(work: () => Result): Promise<Result> {
     return retryWhileBusy(this.#connection, () => {
       if (this.#refusing) throw closedError()
+      refuseReplacedFile(this.#connection)
       const { database } = this.#connection
       database.exec('BEGIN')
       try {

@@ -6,7 +6,6 @@
  * that another process is writing to is tried again asynchronously: the event loop never waits for it. At the end is what
  * `tenure doctor` looks at.
  */
-import { fs } from '../../runtime/file-system.ts'
 import { setImmediate, systemRuntime } from '../../runtime/system-runtime.ts'
 import { recordedEvents, type Commit, type EntryChange } from '../../core/commit.ts'
 import { closedError, isLeaseError, LeaseError, show } from '../../core/errors.ts'
@@ -20,12 +19,12 @@ import {
   loadSqlite,
   rollBack,
   sqliteError,
-  withAccess,
   type SqliteDatabase,
 } from '../../drivers/sqlite-driver.ts'
 import {
   busyPauseMs,
   connect,
+  refuseReplacedFile,
   type SqliteConnection,
   type SqliteStoreOptions,
 } from './sqlite-connection.ts'
@@ -73,7 +72,6 @@ export class SqliteStore implements Store {
   readonly #connection: SqliteConnection
   readonly #database: SqliteDatabase
   readonly #runtime: Runtime
-  readonly #fileIdentity: string
   readonly #questions: SqliteQuestions
   readonly #state: SqliteState
   readonly #ledger: SqliteHistory
@@ -102,7 +100,6 @@ export class SqliteStore implements Store {
     this.#connection = connection
     this.#database = database
     this.#runtime = runtime
-    this.#fileIdentity = identityOf(connection.path)
     this.#questions = new SqliteQuestions(connection)
     const { state, live } = this.#questions
     this.#state = state
@@ -202,7 +199,7 @@ export class SqliteStore implements Store {
     const group = this.#queue.slice(0, this.#apart > 0 ? 1 : GROUP_MAX)
     if (group.length === 0) return
     try {
-      this.#refuseReplacedFile()
+      refuseReplacedFile(this.#connection)
       this.#database.exec('BEGIN IMMEDIATE')
     } catch (error) {
       if (isBusy(error)) this.#waitForOthers()
@@ -212,15 +209,6 @@ export class SqliteStore implements Store {
     this.#busyTries = 0
     this.#apart = Math.max(0, this.#apart - 1)
     this.#runGroup(group)
-  }
-
-  /** A process that opens the path now gets another file, with other leases: the old one must grant nothing any more. */
-  #refuseReplacedFile(): void {
-    const { path } = this.#connection
-    if (withAccess(path, () => identityOf(path)) === this.#fileIdentity) return
-    const { url } = this.description
-    const message = `${url} was removed or replaced while it was open; open it again`
-    throw new LeaseError('STORE_UNAVAILABLE', message, { details: { store: url } })
   }
 
   /**
@@ -308,11 +296,6 @@ export class SqliteStore implements Store {
     const message = `${url} was busy for more than ${busyMs} ms`
     return new LeaseError('STORE_UNAVAILABLE', message, { details: { store: url, busyMs } })
   }
-}
-
-function identityOf(file: string): string {
-  const stat = fs.statSync(file, { throwIfNoEntry: false })
-  return stat === undefined ? 'none' : `${stat.dev}/${stat.ino}`
 }
 
 function isDatabaseError(error: unknown): boolean {
