@@ -249,6 +249,77 @@ describe('tenure import seed-c', () => {
     ).toEqual(['why it acquired', 'why it renewed', 'why it released'])
   })
 
+  it('keeps the order of what happened while the clock was set back', async () => {
+    await makeSource((database) => {
+      const lease = { agent: ANN, created: NOW - 300, expires: NOW + 3000, status: 'active' }
+      addSeedLease(database, { ...lease, id: ID(1), path: '/a', renewals: 1 }, [
+        ['acquired', NOW - 300],
+        ['renewed', NOW - 400],
+      ])
+      addSeedLease(database, { ...lease, id: ID(2), path: '/b', renewals: 2 }, [
+        ['acquired', NOW - 300],
+        ['renewed', NOW - 100],
+        ['renewed', NOW - 200],
+      ])
+    })
+    expect((await takeOver()).stdout).toContain('took over 2 leases (2 live), 5 events')
+    const { leases } = await jsonOfTarget<{ readonly leases: readonly unknown[] }>(['ls'])
+    expect(leases).toMatchObject([{ renewals: 1 }, { renewals: 2 }])
+  })
+
+  it('says in a line which number it cannot read, and takes over the rest', async () => {
+    await makeSource((database) => {
+      const lease = { agent: ANN, created: NOW - 300, expires: NOW + 3000, status: 'active' }
+      const events = [['renewed', NOW - 100]] as const
+      for (const n of [1, 2, 3])
+        addSeedLease(database, { ...lease, id: ID(n), path: `/${n}` }, events)
+      addSeedLease(database, { ...lease, id: ID(4), path: '/4', status: 'released' }, [])
+      addSeedLease(database, { ...lease, id: ID(5), path: '/5' }, [])
+      database.exec(`UPDATE leases SET renewal_count = 'many' WHERE id = '${ID(1)}'`)
+      database.exec(`UPDATE leases SET renewal_count = -1 WHERE id = '${ID(2)}'`)
+      database.exec(`UPDATE leases SET renewal_count = 1.5 WHERE id = '${ID(3)}'`)
+      database.exec(`UPDATE leases SET updated_at = 'soon' WHERE id >= '${ID(4)}'`)
+    })
+    const { stdout } = await takeOver()
+    expect(stdout.trimEnd().split('\n')).toEqual([
+      `took over 1 lease (1 live), 1 event and 0 settings into ${target}`,
+      ...['"many"', '-1', '1.5'].map((value) =>
+        expect.stringMatching(
+          `^left out: live lease .*: renewal_count must be an integer .* got ${value}$`,
+        ),
+      ),
+      `left out: lease ${ID(4)}: updated_at must be seconds since 1970, got "soon"`,
+      '3 live leases were left out: nobody has what they were about in the new store',
+    ])
+  })
+
+  it('makes no one lease of two whose ids differ in the case of their letters', async () => {
+    const id = 'aaaaaaaa-0000-4000-8000-000000000000'
+    await makeSource((database) => {
+      const lease = { agent: ANN, created: NOW, expires: NOW + 3600, status: 'active' }
+      addSeedLease(database, { ...lease, id, path: '/a' }, [])
+      addSeedLease(database, { ...lease, id: id.toUpperCase(), path: '/b' }, [])
+    })
+    const { stdout } = await takeOver()
+    expect(stdout).toContain('took over 1 lease (1 live), 1 event')
+    expect(stdout).toContain(`left out: live lease ${id}: another lease has the same id`)
+    const { leases } = await jsonOfTarget<{ readonly leases: readonly unknown[] }>(['ls'])
+    expect(leases).toMatchObject([{ resource: 'file:/a' }])
+  })
+
+  it('is not mixed with the log that a database of the same name has left', async () => {
+    await makeSource(usual)
+    const Driver = await loadSqlite()
+    const removed = new Driver(path.join(shop.directory, 'removed.db'))
+    removed.pragma('journal_mode = WAL')
+    removed.exec('CREATE TABLE other (value)')
+    fs.mkdirSync(path.dirname(target))
+    fs.copyFileSync(path.join(shop.directory, 'removed.db-wal'), `${target}-wal`)
+    removed.close()
+    expect((await takeOver()).stdout).toContain('took over 3 leases (1 live)')
+    expect(await ofTarget(['doctor'])).toMatchObject({ code: 0 })
+  })
+
   it('takes over leases whose status is spelt as the enum of the design', async () => {
     await makeSource((database) => {
       const row = { path: '/a', agent: ANN, created: NOW, expires: NOW + 3600 }

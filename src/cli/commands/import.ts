@@ -5,6 +5,7 @@
 import path from 'node:path'
 import { NOTHING } from '../../core/commit.ts'
 import { invalid, isLeaseError, LeaseError, show } from '../../core/errors.ts'
+import { MAX_RENEWALS_MAX } from '../../core/limits.ts'
 import {
   parseSettingKey,
   parseSettingValue,
@@ -105,6 +106,9 @@ async function takeOver(source: string, target: string, identity: Identity): Pro
     const made = path.join(workshop, 'made.db')
     const imported = await fill(made, identity, await readSource(copy, source))
     if (missingFileOf(identity) === null) throw existing(identity.url)
+    // What a database of that name has left beside it when it was removed would be taken for this one's.
+    for (const suffix of ['-wal', '-shm', '-journal'])
+      fs.rmSync(`${target}${suffix}`, { force: true })
     fs.renameSync(made, target)
     return imported
   } finally {
@@ -274,7 +278,7 @@ interface SeedLease {
   readonly expires_at: number
   readonly ttl_seconds: number
   readonly status: unknown
-  readonly renewal_count: number
+  readonly renewal_count: number | null
   readonly max_renewals: number
   readonly updated_at: number
 }
@@ -406,28 +410,42 @@ function courseOf(row: SeedLease, own: readonly SeedEvent[], now: Now): Course {
   const isLive = isLiveRow(row, now)
   const as = isReleased ? 'released' : 'expired'
   const { acquired, renewed, end, left } = sortRows(own, isLive ? null : as)
-  const endMs = isReleased ? (end?.event_at ?? row.updated_at) * MS : expiresAtMs
+  const updatedMs = (): number => secondsIn('updated_at', row.updated_at) * MS
+  const endMs = isReleased ? (end === undefined ? updatedMs() : end.event_at * MS) : expiresAtMs
   const atMs = Math.min(Math.max(endMs, createdAtMs), now.wallMs)
   const reasonOf = (event: SeedEvent | undefined): string | null => readReason(event, left)
-  const renewals = renewed.map((event) => {
-    return { atMs: Math.min(event.event_at * MS, atMs), reason: reasonOf(event) }
+  // What follows another is no earlier, although the clock was set back meanwhile.
+  let lastMs = createdAtMs
+  const next = (ms: number): number => (lastMs = Math.max(lastMs, Math.min(ms, atMs)))
+  const count = renewalsOf(row)
+  const renewals: Renewal[] = renewed.map((event) => {
+    return { atMs: next(event.event_at * MS), reason: reasonOf(event) }
   })
-  if (renewals.length === 0 && row.renewal_count > 0) {
-    renewals.push({ atMs: row.updated_at * MS, reason: null })
-  }
+  if (renewals.length === 0 && count > 0) renewals.push({ atMs: next(updatedMs()), reason: null })
   // A renewal may have given more than the TTL in the row.
   const spanMs = expiresAtMs - (renewals.at(-1)?.atMs ?? createdAtMs)
   const ttlMs = spanMs > plain.ttlMs ? parseTtlMs(spanMs) : plain.ttlMs
   return {
     lease: { ...plain, ttlMs, reason: reasonOf(acquired) },
     renewed: renewals,
-    renewals: row.renewal_count,
+    renewals: count,
     ended: isLive ? null : { as, atMs },
     untilMs: isLive ? Infinity : atMs,
     reason: reasonOf(end),
     rows: own.length,
     left,
   }
+}
+
+function renewalsOf({ renewal_count: count }: SeedLease): number {
+  if (count === null) return 0
+  if (Number.isSafeInteger(count) && count >= 0 && count <= MAX_RENEWALS_MAX) return count
+  throw invalid('renewal_count', `must be an integer 0..${MAX_RENEWALS_MAX}`, count)
+}
+
+function secondsIn(field: string, value: number): number {
+  if (Number.isSafeInteger(value) && value >= 0) return value
+  throw invalid(field, 'must be seconds since 1970', value)
 }
 
 interface SortedRows {
@@ -474,16 +492,11 @@ function readReason(event: SeedEvent | undefined, left: string[]): string | null
 function leaseOf(row: SeedLease, now: Now): Lease {
   const holder = parseHolder(row.agent_id, 'agent_id')
   const resource = parseResource(`file:${String(row.file_path)}`)
-  const times = { created_at: row.created_at, expires_at: row.expires_at }
-  for (const [field, value] of Object.entries(times)) {
-    if (!Number.isSafeInteger(value) || value < 0) {
-      throw invalid(field, 'must be seconds since 1970', value)
-    }
-  }
-  const createdAtMs = Math.min(row.created_at * MS, now.wallMs)
+  const createdAtMs = Math.min(secondsIn('created_at', row.created_at) * MS, now.wallMs)
   const ttlMs = parseTtlMs(row.ttl_seconds * MS)
   // A deadline further away than its TTL is of a clock that was set back since.
-  const expiresAtMs = Math.min(row.expires_at * MS, now.wallMs + ttlMs)
+  const endMs = secondsIn('expires_at', row.expires_at) * MS
+  const expiresAtMs = Math.min(endMs, now.wallMs + ttlMs)
   const us = now.tick.us + (expiresAtMs - now.wallMs) * US_PER_MS
   return {
     ...{ id: parseLeaseId(row.id, 'id'), resource, holder, session: sessionDigest(holder), ttlMs },
@@ -506,14 +519,22 @@ function withoutOverlaps(courses: readonly Course[], left: LeftOut): readonly Co
     return a.lease.createdAtMs - b.lease.createdAtMs
   })
   const kept = new Map<string, Course[]>()
+  const ids = new Set<string>()
   for (const course of order) {
     const { lease, untilMs } = course
+    if (ids.has(lease.id)) {
+      const facts = { id: lease.id, isLive: course.ended === null, rows: course.rows }
+      left.lease(facts, 'another lease has the same id, in letters of another case')
+      continue
+    }
     const others = kept.get(lease.resource) ?? []
     const other = others.find((one) => {
       return lease.createdAtMs < one.untilMs && one.lease.createdAtMs < untilMs
     })
-    if (other === undefined) kept.set(lease.resource, [...others, course])
-    else {
+    if (other === undefined) {
+      ids.add(lease.id)
+      kept.set(lease.resource, [...others, course])
+    } else {
       const whose = `${other.lease.id} of ${other.lease.holder}`
       left.lease(
         { id: lease.id, isLive: course.ended === null, rows: course.rows },
