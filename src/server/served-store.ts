@@ -36,6 +36,9 @@ const CLOSE_WITHIN_MS = 2_000
 export class ServedStores {
   readonly #options: ServedStoreOptions
   readonly #stores = new Map<string, Promise<ServedStore>>()
+  /** Those of them that are open by now: nobody who stops a server waits for a store that is away. */
+  readonly #opened = new Set<ServedStore>()
+  #isStopping = false
   #isClosed = false
 
   constructor(options: ServedStoreOptions) {
@@ -45,7 +48,7 @@ export class ServedStores {
   of(namespace: string): Promise<ServedStore> {
     const known = this.#stores.get(namespace)
     if (known !== undefined) return known
-    if (this.#isClosed) throw new LeaseError('CLOSED', 'the server was closed')
+    if (this.#isClosed) throw closedServerError()
     if (this.#stores.size >= NAMESPACES_MAX) {
       const message = `at most ${NAMESPACES_MAX} namespaces are served at once`
       throw new LeaseError('LIMIT_EXCEEDED', message, { details: { limit: NAMESPACES_MAX } })
@@ -57,19 +60,16 @@ export class ServedStores {
     return opening
   }
 
-  async opened(): Promise<readonly ServedStore[]> {
-    const settled = await Promise.allSettled(this.#stores.values())
-    return settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
-  }
-
-  async stopWaits(): Promise<void> {
-    for (const { waits } of await this.opened()) waits.stop()
+  /** Also of a namespace that is opened later, for a request that came before. */
+  stopWaits(): void {
+    this.#isStopping = true
+    for (const { waits } of this.#opened) waits.stop()
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
     const { runtime } = this.#options
-    const closing = (await this.opened()).map(async ({ api, waits, feed }) => {
+    const closing = [...this.#opened].map(async ({ api, waits, feed }) => {
       await waits.close(CLOSE_WITHIN_MS)
       await endsWithin(runtime, CLOSE_WITHIN_MS, feed.close())
       await api.close()
@@ -79,7 +79,12 @@ export class ServedStores {
 
   async #open(namespace: string): Promise<ServedStore> {
     const { open, runtime, observe, onGrant, onOpen } = this.#options
-    const api = measuredApi(await open(namespace), runtime, observe)
+    const opened = await open(namespace)
+    if (this.#isClosed) {
+      await opened.close()
+      throw closedServerError()
+    }
+    const api = measuredApi(opened, runtime, observe)
     const feed = new LedgerFeed(api, runtime)
     const live = new LiveIndex()
     feed.onEvent((event) => live.apply(event))
@@ -97,10 +102,16 @@ export class ServedStores {
       loaded().catch(reportTo('server/live-index'))
     })
     const waits = new ServerWaits({ api, runtime, onGrant })
+    if (this.#isStopping) waits.stop()
     const store = { namespace, api, waits, feed, live, loaded }
+    this.#opened.add(store)
     onOpen(store)
     return store
   }
+}
+
+function closedServerError(): LeaseError {
+  return new LeaseError('CLOSED', 'the server was closed')
 }
 
 type AnyCall = (...args: readonly unknown[]) => unknown

@@ -131,7 +131,7 @@ export async function startServer(options: ServerOptions): Promise<TenureServer>
   const close = async (): Promise<void> => {
     isStopping = true
     const ended = closed(server)
-    await stores.stopWaits()
+    stores.stopWaits()
     streams.stop()
     await mcp.close()
     if (!(await endsWithin(runtime, CLOSE_WITHIN_MS, ended))) server.closeAllConnections()

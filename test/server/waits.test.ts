@@ -281,6 +281,35 @@ describe('a server that stops', () => {
     await closed
   })
 
+  it('does not wait for a store that is still being opened, nor do those who wait elsewhere', async () => {
+    const runtime = new FakeRuntime()
+    const store = `memory:opening-${process.pid}`
+    let open: () => void = () => undefined
+    let close: () => void = () => undefined
+    const closedLate = new Promise<void>((resolve) => (close = resolve))
+    const server = await serving({
+      runtime,
+      open: async (namespace) => {
+        const api = await openApi(store, { namespace, runtime })
+        if (namespace !== 'slow') return api
+        await new Promise<void>((resolve) => (open = resolve))
+        return { ...api, close: async () => close() }
+      },
+    })
+    await acquire(server, { holder: 'ann' })
+    const headers = { 'Tenure-Namespace': 'slow' }
+    const cut = expect(server.ask('GET /v1/leases', { headers })).rejects.toThrow('fetch failed')
+    const bob = acquire(server, { holder: 'bob', waitMs: 60_000 })
+    await untilQueued(server, ['bob'])
+    const closed = server.server.close()
+    expect(await bob).toMatchObject({ status: 503, body: { code: 'STORE_UNAVAILABLE' } })
+    await runtime.advance(10_000)
+    await closed
+    await cut
+    open()
+    await closedLate
+  })
+
   it('takes no request any more', async () => {
     const { server, url } = await serving()
     await server.close()
