@@ -43,18 +43,18 @@ export async function askedCall(call: Call, name: RequestName, request: Fields):
 /** Fills in what a request over HTTP may leave out: ids, sessions, names, and a TTL that the token allows. */
 export async function complete(call: Call, name: RequestName, request: Fields): Promise<Fields> {
   const { fields } = REQUESTS[name]
-  const { runtime } = call
-  const id = request['id'] ?? (MAKING.has(name) ? runtime.uuid() : undefined)
-  const group = 'group' in fields ? (request['group'] ?? runtime.uuid()) : undefined
-  const holder = request['holder'] ?? request['by']
+  const holder = String(request['holder'] ?? request['by'])
+  const newId = (made: string): string => call.requestIdOf(holder, made)
+  const id = request['id'] ?? (MAKING.has(name) ? newId('id') : undefined)
+  const several = 'group' in fields ? severalOf(request, newId) : {}
   const filled: Fields = {
     ...(id === undefined ? {} : { id }),
-    ...(group === undefined ? {} : { group, members: membersOf(call, request) }),
-    ...(NEEDING_SESSION.has(name) ? { session: request['session'] ?? id ?? group } : {}),
-    ...('newId' in fields ? { newId: request['newId'] ?? runtime.uuid() } : {}),
+    ...several,
+    ...(NEEDING_SESSION.has(name) ? { session: request['session'] ?? id ?? several.group } : {}),
+    ...('newId' in fields ? { newId: request['newId'] ?? newId('newId') } : {}),
     ...('mayWait' in fields ? { mayWait: request['mayWait'] ?? false } : {}),
     ...tokenNameOf(call, name),
-    ...('requestId' in fields ? { requestId: call.requestIdOf(String(holder)) } : {}),
+    ...('requestId' in fields ? { requestId: call.requestIdOf(holder) } : {}),
   }
   return { ...request, ...filled, ...(await ttlOf(call, name, request)) }
 }
@@ -67,9 +67,23 @@ const NEEDING_SESSION: ReadonlySet<RequestName> = new Set<RequestName>([
   ...(['acquire', 'acquireAll', 'withdraw', 'adopt', 'derive'] as const),
 ])
 
-function membersOf({ runtime }: Call, { members }: Fields): readonly Fields[] {
-  const listed = members as readonly Fields[]
-  return listed.map((member) => ({ ...member, id: member['id'] ?? runtime.uuid() }))
+/** Whether repeating a request under one `Idempotency-Key` is one request; the others are questions, or may be sent twice. */
+export function isNamedByKey(name: RequestName): boolean {
+  const { fields } = REQUESTS[name]
+  return MAKING.has(name) || 'group' in fields || 'requestId' in fields
+}
+
+interface Several {
+  readonly group?: unknown
+  readonly members?: readonly Fields[]
+}
+
+/** Where nobody names the group, its first member does: a request that is repeated under the same ids is of the same group. */
+function severalOf({ group, members }: Several, newId: (made: string) => string): Several {
+  const named = (members ?? []).map((member, index) => {
+    return { ...member, id: member['id'] ?? newId(`member ${index}`) }
+  })
+  return { group: group ?? named[0]?.id, members: named }
 }
 
 /** What a caller says of its token is not believed; without tokens, or by a grant, an entry has no name of one. */

@@ -375,15 +375,19 @@ async function readRequest(route: Route, { store, caller }: Call, c: Ctx): Promi
   const by =
     REQUESTS[name].role === 'operator' && 'by' in REQUESTS[name].fields ? { by: caller.name } : {}
   const raw = { ...route.defaults, ...by, ...given, ...fromPath }
-  const place =
-    name === 'withdraw' && given['resource'] === undefined ? await placeOf(store, raw) : {}
+  const place = name === 'withdraw' ? await placeOf(store, raw) : {}
   return readHttpRequest(name, { ...raw, ...place }) as Fields
 }
 
-/** Whoever withdraws need not know what it waited for. */
-async function placeOf({ api }: Call['store'], { id }: Fields): Promise<Fields> {
+/** Whoever withdraws need not know what it waited for, nor what several have in common, which is their session by default. */
+async function placeOf({ api }: Call['store'], given: Fields): Promise<Fields> {
+  const { id, resource, session } = given
+  if (resource !== undefined && session !== undefined) return {}
   const lease = await api.get({ id: readHttpRequest('get', { id }).id ?? '' })
-  if (lease !== null) return { resource: lease.resource, extent: lease.extent }
+  const group = session === undefined ? (lease?.group ?? null) : null
+  const shared = group === null ? {} : { session: group }
+  if (resource !== undefined) return shared
+  if (lease !== null) return { resource: lease.resource, extent: lease.extent, ...shared }
   const message = `no lease or ticket has the id ${String(id)}`
   throw new LeaseError('LEASE_NOT_FOUND', message, { details: { leaseId: id } })
 }
@@ -412,8 +416,10 @@ async function callOf(
   return {
     ...{ caller, runtime, keys, pollFleet, store: await stores.of(namespace) },
     connection: new HttpConnection(outgoing),
-    requestIdOf: (holder) =>
-      key === null ? runtime.uuid() : requestId([caller.name, holder, key]),
+    requestIdOf: (holder, made) => {
+      if (key === null) return runtime.uuid()
+      return requestId([caller.name, holder, key, ...(made === undefined ? [] : [made])])
+    },
     count: () => limiter.count(caller),
     onRefused: (error) => metrics.refused(error),
   }

@@ -16,8 +16,8 @@ export interface Call {
   readonly store: ServedStore
   readonly connection: CallerConnection
   readonly runtime: Runtime
-  /** Names the request of a holder, so that repeating it has no second effect. */
-  readonly requestIdOf: (holder: string) => string
+  /** Names the request of a holder, or what it makes, so that repeating it has no second effect. */
+  readonly requestIdOf: (holder: string, made?: string) => string
   /** Counts a request that is part of another one. */
   readonly count: () => void
   /** Hears why a part of a request was refused. */

@@ -11,7 +11,7 @@ import {
 } from '../protocol/http.ts'
 import { answerSchemaOf, schemaOf, type JsonSchema } from '../protocol/json-schema.ts'
 import { REQUESTS, type RequestName } from '../protocol/requests.ts'
-import { DONE } from './api-calls.ts'
+import { DONE, isNamedByKey } from './api-calls.ts'
 import type { Route } from './call.ts'
 import { ROUTES } from './routes.ts'
 import { ROLES } from './token.ts'
@@ -248,7 +248,7 @@ function operation(route: Route): Loose {
     operationId: name,
     summary: `${says}.`,
     description: `Needs the role ${role}.`,
-    parameters: [...parts, ...query, NAMESPACE, ...(isQuestion ? [] : [IDEMPOTENCY_KEY])],
+    parameters: [...parts, ...query, NAMESPACE, ...(isNamedByKey(name) ? [IDEMPOTENCY_KEY] : [])],
     ...(isQuestion
       ? {}
       : { requestBody: { content: { 'application/json': { schema: bodySchema } } } }),

@@ -93,6 +93,37 @@ describe('a lease over HTTP', () => {
     expect((await spend('second')).body.lease.budgetLeft).toEqual({ tokens: 80 })
   })
 
+  it('is acquired once for each Idempotency-Key, alone and with others', async () => {
+    const server = await serving()
+    const ask = async (line: string, key: string, body: object): Promise<string> => {
+      const answer = await server.ask<{ lease?: Lease; leases?: Lease[] }>(`POST ${line}`, {
+        ...{ body, headers: { 'Idempotency-Key': key } },
+      })
+      expect(answer.status).toBe(201)
+      return [answer.body.lease ?? [], answer.body.leases ?? []]
+        .flat()
+        .map(({ id }) => id)
+        .join()
+    }
+    const shared = { holder: 'ann', mode: 'shared' }
+    const one = { ...shared, resource: 'work:A' }
+    const first = await ask('/v1/leases', 'first', one)
+    expect(await ask('/v1/leases', 'first', one)).toBe(first)
+    expect(await ask('/v1/leases', 'second', one)).not.toBe(first)
+    const members = [
+      { resource: 'work:B', mode: 'shared' },
+      { resource: 'work:C', mode: 'shared' },
+    ]
+    const several = await ask('/v1/leases/all', 'first', { holder: 'ann', members })
+    expect(several.split(',')).toHaveLength(2)
+    expect(await ask('/v1/leases/all', 'first', { holder: 'ann', members })).toBe(several)
+    const part = { by: 'ann', holder: 'sub' }
+    const derived = await ask(`/v1/leases/${first}/derive`, 'third', part)
+    expect(await ask(`/v1/leases/${first}/derive`, 'third', part)).toBe(derived)
+    const { body } = await server.ask<{ leases: Lease[] }>('GET /v1/leases')
+    expect(body.leases).toHaveLength(5)
+  })
+
   it('is one of several, all or none', async () => {
     const server = await serving()
     const all = { members: [{ resource: 'work:A' }, { resource: 'work:B' }], holder: 'ann' }
@@ -117,6 +148,18 @@ describe('what a holder may do with a lease over HTTP', () => {
       body: { holder: 'bob' },
     })
     expect(adopted.body.lease).toMatchObject({ holder: 'bob', state: 'active' })
+  })
+
+  it('is told of the lease that it gave, also when it asks again under the same Idempotency-Key', async () => {
+    const server = await serving()
+    const { id } = await acquire(server, { resource: 'work:W-1', holder: 'ann' })
+    const give = (): Promise<Answer<LeaseAnswer>> =>
+      server.ask<LeaseAnswer>(`POST /v1/leases/${id}/transfer`, {
+        body: { holder: 'ann', to: 'bob' },
+        headers: { 'Idempotency-Key': 'give' },
+      })
+    const given = await give()
+    expect((await give()).body.lease).toMatchObject({ id: given.body.lease.id, holder: 'bob' })
   })
 
   it('upgrades and downgrades it', async () => {

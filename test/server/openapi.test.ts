@@ -8,9 +8,11 @@ import { serving } from './serving.ts'
 
 interface Described {
   readonly openapi: string
-  readonly paths: Readonly<
-    Record<string, Readonly<Record<string, { readonly operationId: string }>>>
-  >
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+}
+interface Operation {
+  readonly operationId: string
+  readonly parameters?: readonly { readonly name: string }[]
 }
 
 it('is valid OpenAPI 3.1, and has every route', async () => {
@@ -35,4 +37,19 @@ it('describes every field that a request over HTTP may have, with its bounds', a
   const missing = fields.filter((field) => field !== 'requestId' && !text.includes(`"${field}"`))
   expect(missing).toEqual([])
   expect(text).toContain('"maximum":60000')
+})
+
+it('has an Idempotency-Key where one makes a repeated request the same, and nowhere else', async () => {
+  const server = await serving()
+  const { body } = await server.ask<Described>('GET /openapi.json')
+  const operations = Object.values(body.paths).flatMap((methods) => Object.values(methods))
+  const named = operations.filter(({ parameters = [] }) => {
+    return parameters.some(({ name }) => name === 'Idempotency-Key')
+  })
+  expect(named.map(({ operationId }) => operationId).toSorted()).toEqual(
+    [
+      ...['acquire', 'acquireAll', 'renew', 'release', 'transfer', 'adopt', 'upgrade'],
+      ...['downgrade', 'derive', 'spend', 'advance', 'revoke'],
+    ].toSorted(),
+  )
 })

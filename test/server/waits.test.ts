@@ -68,8 +68,12 @@ async function onFakeTime(
 }
 
 /** A request whose connection the test can break. */
-function send(url: string, body: object): { readonly request: http.ClientRequest; break(): void } {
-  const request = http.request(`${url}/v1/leases`, {
+function send(
+  url: string,
+  body: object,
+  path = '/v1/leases',
+): { readonly request: http.ClientRequest; break(): void } {
+  const request = http.request(`${url}${path}`, {
     method: 'POST',
     agent: false,
     headers: { 'Content-Type': 'application/json' },
@@ -149,6 +153,46 @@ describe('a request that waits on the server', () => {
     await release(server, ann.body.lease)
     expect((await bob).body.leases).toHaveLength(2)
   })
+})
+
+describe('a request for several that waits on the server', () => {
+  const members = (): object[] => [
+    { id: randomUUID(), resource: RESOURCE },
+    { id: randomUUID(), resource: 'work:W-2' },
+  ]
+
+  it('goes on under the ids of its members, when its connection broke', async () => {
+    const { server, ended } = await onFakeTime()
+    const ann = await acquire(server, { holder: 'ann' })
+    const wanted = { members: members(), holder: 'bob', waitMs: 60_000 }
+    const first = send(server.url, wanted, '/v1/leases/all')
+    await untilQueued(server, ['bob'])
+    const gone = ended()
+    first.break()
+    await gone
+    const again = server.ask<{ leases: Lease[] }>('POST /v1/leases/all', { body: wanted })
+    await release(server, ann.body.lease)
+    expect((await again).body.leases).toMatchObject(wanted.members)
+  })
+
+  it.each([undefined, RESOURCE])(
+    'is ended by the withdrawal of one of its members, of the resource %s',
+    async (resource) => {
+      const { server } = await onFakeTime()
+      await acquire(server, { holder: 'ann' })
+      const [first, second] = members() as { id: string }[]
+      const bob = server.ask('POST /v1/leases/all', {
+        body: { members: [second, first], holder: 'bob', waitMs: 60_000 },
+      })
+      await untilQueued(server, ['bob'])
+      const withdrawn = await server.ask(`POST /v1/leases/${first?.id}/withdraw`, {
+        body: { holder: 'bob', ...(resource === undefined ? {} : { resource }) },
+      })
+      expect(withdrawn).toMatchObject({ status: 200, body: { released: false } })
+      expect(await bob).toMatchObject({ status: 410, body: { code: 'LEASE_TERMINAL' } })
+      await untilQueued(server, [])
+    },
+  )
 })
 
 describe('a connection that breaks while its request waits', () => {
