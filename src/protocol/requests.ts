@@ -17,9 +17,13 @@ import {
 const CALLS = { ...QUESTIONS, ...CHANGES }
 type CallName = keyof typeof CALLS
 
-/** What is no single answer cannot be one of several. */
-const STREAMS: readonly CallName[] = ['watch', 'wakes']
-const CALL_NAMES = (Object.keys(CALLS) as CallName[]).filter((name) => !STREAMS.includes(name))
+/** What is no call of `LeaseApi` with one answer: streams, and a server's own. */
+const BY_SERVERS = ['watch', 'wakes', 'authorize', 'fleet', 'batch'] as const
+const CALL_NAMES = (Object.keys(CALLS) as CallName[]).filter((name) => !isByServer(name))
+
+function isByServer(name: string): boolean {
+  return BY_SERVERS.some((other) => other === name)
+}
 
 const CALL = object({
   call: required(choice(CALL_NAMES), 'Which request'),
@@ -49,13 +53,11 @@ export const REQUESTS = {
 export type RequestName = keyof typeof REQUESTS
 export const REQUEST_NAMES: readonly RequestName[] = Object.keys(REQUESTS) as RequestName[]
 
-const BY_SERVERS = ['watch', 'wakes', 'authorize', 'fleet', 'batch'] as const
-
 /** Whether a request is one call of `LeaseApi` with one answer; the others are streams, or a server's own. */
 export function isApiCall(
   name: RequestName,
 ): name is Exclude<RequestName, (typeof BY_SERVERS)[number]> {
-  return !BY_SERVERS.some((other) => other === name)
+  return !isByServer(name)
 }
 
 /** The type of a request, as it follows from its description. */

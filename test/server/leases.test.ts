@@ -271,4 +271,21 @@ describe('a batch', () => {
       body.answers.map(({ answer, error }) => answer?.kind ?? answer?.id ?? error?.code),
     ).toEqual(['renewed', 'not_holder', 'INVALID_INPUT', 'UNAUTHORIZED', id])
   })
+
+  it('is described with the calls that it takes, and refused for others', async () => {
+    const server = await serving()
+    const { body } = await server.ask('GET /openapi.json')
+    const [names] = /"call":\{"type":"string","enum":\[[^\]]+\]/.exec(JSON.stringify(body)) ?? []
+    for (const [call, request] of [
+      ['fleet', { prefix: '*' }],
+      ['authorize', { grant: 'none', act: {} }],
+      ['watch', {}],
+    ] as const) {
+      const calls = [{ call, request }]
+      const answer = await server.ask<ProblemAnswer>('POST /v1/batch', { body: { calls } })
+      expect(answer.status).toBe(400)
+      expect(answer.body.detail).toMatch(/^call must be among get, list/)
+      expect(names).not.toContain(`"${call}"`)
+    }
+  })
 })
