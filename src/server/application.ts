@@ -121,8 +121,10 @@ export type Answer = (incoming: IncomingMessage, outgoing: ServerResponse) => Pr
 export function application(parts: ApplicationParts): Answer {
   const app = new Hono<Env>()
   app.use('*', async (c, next) => {
-    requireUrl(c.req.url)
+    // What comes after this parses the URL again and again, also where nothing would catch a mistake.
+    if (!URL.canParse(c.req.url)) throw unreadableUrl()
     observe(parts, c)
+    requireEscapedUtf8(c.req.url)
     if (parts.isStopping()) {
       // Or a client that asks again at once would keep its connection, and the server with it.
       c.env.outgoing.setHeader('Connection', 'close')
@@ -162,12 +164,8 @@ export function application(parts: ApplicationParts): Answer {
   })
 }
 
-/**
- * What comes after this parses the URL again and again, also where nothing would catch a mistake. A name that is not escaped as
- * UTF-8 would become another name, whose answer is true of another resource.
- */
-function requireUrl(url: string): void {
-  if (!URL.canParse(url)) throw unreadableUrl()
+/** A name that is not escaped as UTF-8 would become another name, whose answer is true of another resource. */
+function requireEscapedUtf8(url: string): void {
   try {
     decodeURIComponent(url)
   } catch {
@@ -407,7 +405,8 @@ async function callOf(
   const asked = named ?? single(incoming, NAMESPACE_HEADER)
   const namespace = namespaceFor(caller, asked === null ? null : parseNamespace(asked))
   const key = single(incoming, 'idempotency-key')
-  if (key !== null && (key === '' || Buffer.byteLength(key) > KEY_BYTES_MAX)) {
+  // Of a header each character is a byte.
+  if (key !== null && (key === '' || key.length > KEY_BYTES_MAX)) {
     throw invalid('Idempotency-Key', `must be 1..${KEY_BYTES_MAX} bytes`, key)
   }
   if (caller.grant !== null && key === null) {

@@ -173,6 +173,8 @@ function httpServer(listener: RequestListener, tls: ServerOptions['tls']): Serve
     keepAliveTimeout: IDLE_MS_MAX,
     connectionsCheckingInterval: 1_000,
     maxHeaderSize: HEADER_BYTES_MAX,
+    // Node's own answer to a request without one has no body: ours says what is wrong.
+    requireHostHeader: false,
   }
   const server =
     tls === undefined

@@ -2,6 +2,8 @@
 import { once } from 'node:events'
 import net from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { onFault, type Fault } from '../../src/runtime/diagnostics.ts'
+import type { AccessEntry } from '../../src/server/application.ts'
 import { fuzz } from './fuzz.ts'
 import { serving, type Serving } from './serving.ts'
 
@@ -158,6 +160,7 @@ describe('bad HTTP', () => {
       `POST /v1/leases HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n${end}0\r\n\r\n`,
       400,
     ],
+    ['no host', 'GET /healthz HTTP/1.1\r\n' + end, 400],
     [
       'a strange expectation',
       `GET /healthz HTTP/1.1\r\nHost: localhost\r\nExpect: miracles\r\n${end}`,
@@ -202,6 +205,57 @@ describe('bad HTTP', () => {
     const text = `${head}Transfer-Encoding: chunked\r\n${end}${chunk.repeat(12)}`
     expect(await raw(server, text)).toMatch(/^HTTP\/1.1 413 /)
   })
+})
+
+it.each([
+  ['/v1/leases', 'Content-Type: application/json'],
+  ['/mcp', 'Content-Type: application/json'],
+  [
+    '/lfs/default/repo/locks',
+    'Content-Type: application/vnd.git-lfs+json\r\nAuthorization: Basic YW5uOng=',
+  ],
+])('a caller of %s that goes before its body has arrived is no fault', async (path, headers) => {
+  const faults: Fault[] = []
+  onTestFinished(onFault((fault) => faults.push(fault)))
+  let end: (entry: AccessEntry) => void = () => undefined
+  const ended = new Promise<AccessEntry>((resolve) => (end = resolve))
+  const server = await serving({ onRequest: (entry) => entry.method === 'POST' && end(entry) })
+  // The store is open from now on: whoever asks for it has its body read at once.
+  await server.ask('GET /v1/leases')
+  const { hostname, port } = new URL(server.url)
+  const socket = net.connect({ host: hostname, port: Number(port) })
+  const length = 'Expect: 100-continue\r\nContent-Length: 50'
+  socket.write(`POST ${path} HTTP/1.1\r\nHost: localhost\r\n${headers}\r\n${length}\r\n\r\n{"a"`)
+  await once(socket, 'data')
+  await server.ask('GET /healthz')
+  socket.destroy()
+  expect(await ended).toMatchObject({ path, status: 499 })
+  await server.ask('GET /healthz')
+  expect(faults).toEqual([])
+})
+
+it('a request whose URL is not escaped UTF-8 is told of as every other', async () => {
+  const entries: AccessEntry[] = []
+  const server = await serving({ onRequest: (entry) => entries.push(entry) })
+  await server.ask('GET /v1/leases?holder=100%')
+  await server.ask('GET /healthz')
+  expect(entries).toMatchObject([
+    { path: '/v1/leases', status: 400 },
+    { path: '/healthz', status: 200 },
+  ])
+})
+
+it('an Idempotency-Key has up to 128 bytes, whatever they are', async () => {
+  const server = await serving()
+  const key = 'é'.repeat(64)
+  const statusOf = async (bytes: string): Promise<number> => {
+    const headers = { 'Idempotency-Key': Buffer.from(bytes).toString('latin1') }
+    return (
+      await server.ask('POST /v1/leases', { body: { resource: 'work:1', holder: 'a' }, headers })
+    ).status
+  }
+  expect(await statusOf(key)).toBe(201)
+  expect(await statusOf(`${key}x`)).toBe(400)
 })
 
 it('random bodies over all routes never make it fail', async () => {

@@ -7,6 +7,7 @@ import type { IncomingMessage } from 'node:http'
 import { invalid } from '../../core/errors.ts'
 import { httpError, type HttpError } from '../problem.ts'
 import { REQUESTS, type RequestName } from '../../protocol/requests.ts'
+import { hasCode } from '../../runtime/file-system.ts'
 import type { Fields } from '../call.ts'
 
 const DEPTH_MAX = 32
@@ -98,11 +99,16 @@ export async function readJsonBody(
 async function readBytes(request: IncomingMessage, bytesMax: number): Promise<Uint8Array> {
   const parts: Buffer[] = []
   let length = 0
-  for await (const part of request) {
-    const bytes = part as Buffer
-    length += bytes.length
-    if (length > bytesMax) throw tooLong(bytesMax)
-    parts.push(bytes)
+  try {
+    for await (const part of request) {
+      const bytes = part as Buffer
+      length += bytes.length
+      if (length > bytesMax) throw tooLong(bytesMax)
+      parts.push(bytes)
+    }
+  } catch (error) {
+    // Its sender has gone, or was too slow and has its answer: no mistake of ours, and nobody reads this one.
+    throw hasCode(error, 'ECONNRESET') ? httpError(400, 'the body must arrive in full') : error
   }
   return Buffer.concat(parts, length)
 }
