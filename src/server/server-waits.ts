@@ -60,6 +60,11 @@ interface Hearing {
   isHeard: boolean
 }
 
+interface UnheardLease {
+  readonly timer: Timer
+  readonly giveBack: () => void
+}
+
 type GrantedLeases = Pick<Acquired, 'leases'> & { readonly isNew: boolean }
 
 interface Listeners {
@@ -82,7 +87,7 @@ export class ServerWaits {
   /** The latest request for each id whose answer is not written yet. */
   readonly #asks = new Map<LeaseId, Ask>()
   /** Leases that are released when their time has come, because nobody heard of them. */
-  readonly #unheard = new Map<LeaseId, Timer>()
+  readonly #unheard = new Map<LeaseId, UnheardLease>()
   #isStopping = false
 
   constructor({ api, runtime, onGrant }: ServerWaitsOptions) {
@@ -146,10 +151,10 @@ export class ServerWaits {
 
   /** What was to be released because nobody had heard of it is wanted after all. */
   #begin(tickets: readonly TicketRef[], windowMs: number): Ask {
-    const timers = tickets.map(({ id }) => this.#unheard.get(id) ?? null)
-    for (const timer of timers) timer?.cancel()
+    const unheard = tickets.flatMap(({ id }) => this.#unheard.get(id) ?? [])
+    for (const { timer } of unheard) timer.cancel()
     const [before] = tickets.flatMap(({ id }) => this.#asks.get(id) ?? [])
-    const isNew = timers.some((timer) => timer !== null)
+    const isNew = unheard.length > 0
     const ask = { tickets, windowMs, hearing: before?.hearing ?? { isNew, isHeard: false } }
     for (const { id } of tickets) {
       this.#unheard.delete(id)
@@ -207,7 +212,7 @@ export class ServerWaits {
         this.#background.add('server/unheard-grant', this.#giveBack(ticket, leases))
       }
       const timer = this.#runtime.setTimer(ask.windowMs, giveBack, { keepAlive: false })
-      this.#unheard.set(ticket.id, timer)
+      this.#unheard.set(ticket.id, { timer, giveBack })
     }
   }
 
@@ -268,10 +273,23 @@ export class ServerWaits {
 
   /** What nobody has heard of yet may still be asked for at another server, and else ends by its TTL. */
   async close(withinMs: number): Promise<void> {
-    for (const timer of this.#unheard.values()) timer.cancel()
-    this.#unheard.clear()
+    this.#forgetUnheard()
     await endsWithin(this.#runtime, withinMs, this.#background.ends())
     this.#scheduler.close()
+  }
+
+  /** Of a process whose only caller has gone, and asks nowhere else: what it has not heard of is given back. */
+  async closeForGood(withinMs: number): Promise<void> {
+    const givenBack = this.#background.ends().then(() => {
+      for (const { giveBack } of this.#unheard.values()) giveBack()
+    })
+    await endsWithin(this.#runtime, withinMs, givenBack)
+    await this.close(withinMs)
+  }
+
+  #forgetUnheard(): void {
+    for (const { timer } of this.#unheard.values()) timer.cancel()
+    this.#unheard.clear()
   }
 }
 

@@ -109,6 +109,25 @@ it('releases what it took although nobody reads its answers any more', async () 
   expect(await leasesIn(shop)).toEqual([])
 })
 
+it('gives back what it was granted while its stdin ended', async () => {
+  const shop = workshop()
+  const args = [MAIN, 'mcp', '--store', shop.storeUrl, '--holder', 'ann']
+  const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'ignore'] })
+  const ended = once(child, 'exit')
+  const clientInfo = { name: 'test', version: '1' }
+  const about = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo }
+  const asked = { name: 'lease_acquire', arguments: { resources: ['work:1'] } }
+  const messages = [
+    { id: 1, method: 'initialize', params: about },
+    { method: 'notifications/initialized' },
+    { id: 2, method: 'tools/call', params: asked },
+  ].map((message) => `${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
+  child.stdin.end(messages.join(''))
+  child.stdout.resume()
+  expect(await ended).toEqual([0, null])
+  expect(await leasesIn(shop)).toEqual([])
+})
+
 it('says in one line that its root is no directory', async () => {
   const { code, stdout, stderr } = await tenure(['mcp', '--root', '/nowhere/at/all'])
   expect([code, stdout]).toEqual([2, ''])

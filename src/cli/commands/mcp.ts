@@ -54,7 +54,7 @@ async function run(call: CliCall<McpTable>): Promise<number> {
     waits.stop()
     await face.close()
     await keeper.close()
-    await waits.close(CLOSE_WITHIN_MS)
+    await waits.closeForGood(CLOSE_WITHIN_MS)
     await api.close()
     interruption.stop()
   }
