@@ -7,7 +7,7 @@ import type { LeaseEvent } from '../core/event.ts'
 import { isLeaseError } from '../core/errors.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { kindOf } from '../core/resource.ts'
-import { reportTo, type Fault } from '../runtime/diagnostics.ts'
+import type { Fault } from '../runtime/diagnostics.ts'
 import type { LiveIndex, LiveState } from './live-index.ts'
 import { HttpError } from './problem.ts'
 import type { ServedStore } from './served-store.ts'
@@ -158,10 +158,9 @@ export class ServerMetrics {
   }
 
   /** Follows a namespace from now on. */
-  follow({ live, feed, loaded }: ServedStore): void {
+  follow({ live, feed }: ServedStore): void {
     this.#indexes.push(live)
     feed.onEvent((event) => this.#onEvent(event))
-    loaded().catch(reportTo('server/live-index'))
   }
 
   #onEvent(event: LeaseEvent): void {

@@ -1,7 +1,8 @@
 /** Everything that a server has of one namespace: the store, those who wait there, its ledger, and what is live in it. */
 import { LeaseError } from '../core/errors.ts'
-import { reportTo } from '../runtime/diagnostics.ts'
+import { RepeatedFault } from '../runtime/diagnostics.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
+import { pause } from '../runtime/pause.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import { LedgerFeed } from './ledger-feed.ts'
@@ -31,6 +32,8 @@ interface ServedStoreOptions {
 /** Each has connections and a watch of its own. */
 const NAMESPACES_MAX = 64
 const CLOSE_WITHIN_MS = 2_000
+/** After the list of what is live could not be read. */
+const AGAIN_MS = 1_000
 
 /** The namespaces that were asked for. One that could not be opened is tried again by the next request. */
 export class ServedStores {
@@ -90,22 +93,36 @@ export class ServedStores {
     feed.onEvent((event) => live.apply(event))
     let loading: Promise<void> | null = null
     const loaded = (): Promise<void> => {
-      const load = loading ?? feed.position().then(() => live.load(api))
-      loading = load
+      const listing = loading ?? feed.position().then(() => live.load(api))
+      loading = listing
       // No fault: whoever asked hears it; the next one tries again.
-      load.catch(() => (loading = null))
-      return load
+      listing.catch(() => (loading = null))
+      return listing
+    }
+    const fault = new RepeatedFault('server/live-index', runtime)
+    // A store that is away at first is waited for: gauges would else tell only of what came after.
+    const load = async (): Promise<void> => {
+      while (!this.#isClosed) {
+        try {
+          await loaded()
+          return fault.succeeded()
+        } catch (error) {
+          fault.failed(error)
+        }
+        await pause(runtime, AGAIN_MS, { keepAlive: false })
+      }
     }
     feed.onLoss(() => {
       live.forget()
       loading = null
-      loaded().catch(reportTo('server/live-index'))
+      void load()
     })
     const waits = new ServerWaits({ api, runtime, onGrant })
     if (this.#isStopping) waits.stop()
     const store = { namespace, api, waits, feed, live, loaded }
     this.#opened.add(store)
     onOpen(store)
+    void load()
     return store
   }
 }

@@ -3,10 +3,13 @@ import { randomUUID } from 'node:crypto'
 import { expect, it } from 'vitest'
 import type { LeaseEvent } from '../../src/core/event.ts'
 import type { LeaseInfo } from '../../src/core/lease.ts'
+import { LeaseError } from '../../src/core/errors.ts'
+import { openApi } from '../../src/open.ts'
 import { report } from '../../src/runtime/diagnostics.ts'
 import { LiveIndex } from '../../src/server/live-index.ts'
 import { ServerMetrics } from '../../src/server/metrics.ts'
 import type { ServedStore } from '../../src/server/served-store.ts'
+import type { LeaseApi } from '../../src/service/lease-api.ts'
 import { serving, type Serving } from './serving.ts'
 
 async function samples(server: Serving): Promise<ReadonlyMap<string, number>> {
@@ -72,6 +75,26 @@ it('those who wait are counted, and what was there before the server was', async
   const read = await until(second, 'tenure_waiting{kind="work"}', 1)
   expect(read.get('tenure_live_leases{kind="work"}')).toBe(1)
   expect(read.get('tenure_grants_total')).toBe(0)
+})
+
+it('what was there before is counted, although the store was away when it was first asked', async () => {
+  const store = `memory:metrics-away-${process.pid}`
+  await acquire(await serving({ store }), 'work:1')
+  let isAway = true
+  const server = await serving({
+    open: async (namespace) => {
+      const api = await openApi(store, { namespace })
+      const list: LeaseApi['list'] = async (filter) => {
+        if (isAway) throw new LeaseError('STORE_UNAVAILABLE', 'away')
+        return api.list(filter)
+      }
+      return { ...api, list }
+    },
+  })
+  expect((await server.ask('GET /v1/leases')).status).toBe(503)
+  isAway = false
+  expect((await server.ask('GET /v1/leases')).status).toBe(200)
+  await until(server, 'tenure_live_leases{kind="work"}', 1)
 })
 
 it('labels are bounded: the fifty-first kind is other, and no id, holder or resource is shown', async () => {
