@@ -248,7 +248,10 @@ function operation(route: Route): Loose {
     operationId: name,
     summary: `${says}.`,
     description: `Needs the role ${role}.`,
-    parameters: [...parts, ...query, NAMESPACE, ...(isNamedByKey(name) ? [IDEMPOTENCY_KEY] : [])],
+    parameters: [
+      ...[...parts, ...query, ...(name === 'history' ? streamParameters(properties) : [])],
+      ...[NAMESPACE, ...(isNamedByKey(name) ? [IDEMPOTENCY_KEY] : [])],
+    ],
     ...(isQuestion
       ? {}
       : { requestBody: { content: { 'application/json': { schema: bodySchema } } } }),
@@ -265,6 +268,20 @@ function queryParameter(field: string, schema: JsonSchema, required: readonly st
   const isList = schema.type === 'array'
   const list = isList ? { style: 'form', explode: false } : {}
   return { ...parameter(field, 'query', schema), required: required.includes(field), ...list }
+}
+
+const STREAM_ONLY = 'With Accept: text/event-stream only'
+
+/** Of the same route when it streams; what pages alone have is refused there. */
+function streamParameters(ofPages: Readonly<Record<string, JsonSchema>>): readonly Loose[] {
+  const { properties = {} } = schemaOf('watch', 'http')
+  const fields = Object.entries(properties).filter(([field]) => !Object.hasOwn(ofPages, field))
+  const query = fields.map(([field, schema]) => {
+    const description = `${schema.description ?? ''} ${STREAM_ONLY}.`
+    return queryParameter(field, { ...schema, description }, [])
+  })
+  const description = `The id of the last event that was read, in place of \`after\`. ${STREAM_ONLY}.`
+  return [...query, parameter('Last-Event-ID', 'header', { ...TEXT, description })]
 }
 
 function eventsResponse(): Loose {

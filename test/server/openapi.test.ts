@@ -53,3 +53,12 @@ it('has an Idempotency-Key where one makes a repeated request the same, and nowh
     ].toSorted(),
   )
 })
+
+it('has what the stream of events can be asked for', async () => {
+  const server = await serving()
+  const { body } = await server.ask<Described>('GET /openapi.json')
+  const names = body.paths['/v1/events']?.['get']?.parameters?.map(({ name }) => name) ?? []
+  const fields = fieldsFor('http', REQUESTS.watch.fields).map(([name]) => name)
+  expect(names).toEqual(expect.arrayContaining([...fields, 'Last-Event-ID']))
+  expect(new Set(names).size).toBe(names.length)
+})
