@@ -126,7 +126,8 @@ export function canonicalPath(absolutePath: string): string {
 }
 
 function resolve(absolutePath: string, linksLeft: number): string {
-  let existing = absolutePath
+  // With a slash behind it, a link whose target does not exist is none.
+  let existing = absolutePath.replace(/(?<=.)\/+$/, '')
   const missing: string[] = []
   for (;;) {
     const resolved = ifThere(() => fs.realpathSync.native(existing))
@@ -134,7 +135,8 @@ function resolve(absolutePath: string, linksLeft: number): string {
     const target = ifThere(() => linkAt(existing))
     if (target !== null) {
       if (linksLeft === 0) throw loopError(existing)
-      const followed = path.resolve(path.dirname(existing), target)
+      // Not by `path.resolve`: it takes `..` out by the spelling, and a directory before it may be a link to elsewhere.
+      const followed = path.isAbsolute(target) ? target : `${path.dirname(existing)}/${target}`
       return path.join(resolve(followed, linksLeft - 1), ...missing)
     }
     const parent = path.dirname(existing)

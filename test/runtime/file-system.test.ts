@@ -37,6 +37,23 @@ it('a link to a file that does not exist yet names that file before and after it
   expect(canonicalPath(path.join(root, 'dangling'))).toBe(name)
 })
 
+it('a link that goes up goes up from where it is, and not from where its spelling is', () => {
+  fs.mkdirSync(path.join(root, 'real', 'deep'))
+  fs.symlinkSync(path.join('real', 'deep'), path.join(root, 'short'))
+  fs.symlinkSync(path.join('..', 'later.ts'), path.join(root, 'real', 'deep', 'up'))
+  fs.symlinkSync('short/../later.ts/', path.join(root, 'down'))
+  const name = path.join(root, 'real', 'later.ts')
+  const spellings = ['short/up', 'real/deep/up', 'down'].map((each) => path.join(root, each))
+  expect(spellings.map(canonicalPath)).toEqual([name, name, name])
+  fs.writeFileSync(path.join(root, 'short', 'up'), '')
+  expect(spellings.slice(0, 2).map(canonicalPath)).toEqual([name, name])
+})
+
+it('a slash at the end leads on through a link to a directory that does not exist yet', () => {
+  fs.symlinkSync(path.join('link', 'later'), path.join(root, 'dangling'))
+  expect(canonicalPath(`${path.join(root, 'dangling')}/`)).toBe(path.join(root, 'real', 'later'))
+})
+
 it('links that lead in a circle lead nowhere', () => {
   fs.symlinkSync('b', path.join(root, 'a'))
   fs.symlinkSync('a', path.join(root, 'b'))
