@@ -81,15 +81,14 @@ interface Turn {
 }
 
 async function takeTurn(turn: Turn): Promise<void> {
-  const { assignment, tenure, file } = turn
+  const { assignment, file } = turn
   const tell = (kind: ReportKind, fence: number, value = 0): void => {
     const report = { kind, agent: assignment.name, file: path.basename(file) }
     process.send?.({ ...report, fence, value, atUs: monotonicUs() } satisfies AgentReport)
   }
   tell('asks', 0)
-  const { ttlMs } = assignment
-  const reason = `editing ${path.basename(file)}`
-  const lease = await tenure.acquire(`file:${file}`, { ttlMs, waitMs: WAIT_MS, reason })
+  const lease = await acquireInTime(turn)
+  if (lease === null) return
   tell('holds', lease.fence, ownDeadlineUs(lease))
   lease.on('renewed', () => tell('renewed', lease.fence, ownDeadlineUs(lease)))
   await edit(assignment)
@@ -107,6 +106,18 @@ async function takeTurn(turn: Turn): Promise<void> {
   else tell('refused', lease.fence, later)
   if (isPlaying && later === null) played = false
   await handOn(lease, tell)
+}
+
+/** Null for a lease that was over before it arrived, as on a disk that stands still for longer than the TTL. */
+async function acquireInTime({ assignment, tenure, file }: Turn): Promise<Lease | null> {
+  const reason = `editing ${path.basename(file)}`
+  const { ttlMs } = assignment
+  try {
+    return await tenure.acquire(`file:${file}`, { ttlMs, waitMs: WAIT_MS, reason })
+  } catch (error) {
+    if (isLeaseError(error) && error.code === 'LEASE_EXPIRED') return null
+    throw error
+  }
 }
 
 /** Null when it was written; else the fence of the later holder. */
