@@ -19,6 +19,9 @@ export const DEMO_TTL_MS = 2_000
 export const KILLED = 'ben'
 export const STOPPED = 'dan'
 
+/** After which part of the demo an agent plays its role; an ordinary one has none to play. */
+const CUES: Readonly<Record<AgentRole, number>> = { worker: 0, killed: 0.15, stopped: 0.4 }
+
 /** Longer than anything should take, even on a machine that has other things to do. */
 const PATIENCE_MS = 30_000
 /** After this, a report that was on its way when the agent was stopped has arrived. */
@@ -48,14 +51,15 @@ function startAll({ cast, storeUrl, directory, durationMs }: DemoStage): void {
   const files = FILE_NAMES.map((name) => path.join(directory, name))
   AGENT_NAMES.forEach((name, firstFile) => {
     const role: AgentRole = name === KILLED ? 'killed' : name === STOPPED ? 'stopped' : 'worker'
-    const cueMs = Math.round(durationMs * (role === 'killed' ? 0.15 : 0.4))
+    const cueMs = Math.round(durationMs * CUES[role])
     cast.start({ name, role, storeUrl, files, firstFile, ttlMs: DEMO_TTL_MS, cueMs })
   })
 }
 
 /** The agent clings to a lease and renews it; once another waits for that file, it dies. */
-async function killWhileHolding({ cast, isAwaited, announce }: DemoStage): Promise<void> {
-  const clinging = await cast.report(hasRenewedTwice(cast), PATIENCE_MS)
+async function killWhileHolding(stage: DemoStage): Promise<void> {
+  const { cast, durationMs, isAwaited, announce } = stage
+  const clinging = await cast.report(hasRenewedTwice(cast), durationMs * CUES.killed + PATIENCE_MS)
   if (clinging === null) return
   const giveUpMs = performance.now() + 2 * DEMO_TTL_MS
   while (!(await isAwaited(clinging.file)) && performance.now() < giveUpMs) await pause(50)
@@ -75,12 +79,13 @@ function hasRenewedTwice(cast: Cast): (report: AgentReport) => boolean {
 
 /** On a machine that has other things to do the signal may come after the write; then the next write is the one. */
 async function stopPastItsTtl(stage: DemoStage): Promise<void> {
-  const giveUpMs = performance.now() + PATIENCE_MS
+  const patienceMs = stage.durationMs * CUES.stopped + PATIENCE_MS
+  const giveUpMs = performance.now() + patienceMs
   let lastFence = 0
   while (performance.now() < giveUpMs) {
     const aboutToWrite = await stage.cast.report(({ agent, kind, fence }) => {
       return agent === STOPPED && kind === 'about_to_write' && fence > lastFence
-    }, PATIENCE_MS)
+    }, patienceMs)
     if (aboutToWrite === null || (await stopBeforeWrite(stage, aboutToWrite))) return
     lastFence = aboutToWrite.fence
   }
