@@ -57,6 +57,14 @@ describe('the demo', () => {
     expect(fs.readdirSync(directory)).toEqual([])
   })
 
+  it('says in a line that it has no place for its scratch directory', async () => {
+    const { directory } = apart()
+    const TMPDIR = `${directory}/missing`
+    const { code, stderr } = await tenure(['demo'], { env: { TMPDIR } })
+    expect(stderr).toMatch(/^tenure: TMPDIR must be a directory .*, got .*missing: ENOENT.*\n$/)
+    expect(code).toBe(2)
+  })
+
   it.each(['SIGINT', 'SIGTERM'] as const)('leaves nothing behind after %s', async (signal) => {
     const { directory, options } = apart()
     const running = start(['demo'], options)

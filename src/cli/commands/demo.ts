@@ -2,6 +2,7 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import { LeaseError } from '../../core/errors.ts'
 import type { LeaseInfo } from '../../core/lease.ts'
 import { Cast, type Condition } from '../../demo/cast.ts'
 import { AGENT_NAMES, DEMO_TTL_MS, FILE_NAMES, play } from '../../demo/play.ts'
@@ -50,7 +51,7 @@ export const demo: CliCommand = defineCommand({
 })
 
 async function run(call: CliCall<DemoTable>): Promise<number> {
-  const scratch = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-demo-')))
+  const scratch = makeScratch()
   const cast = new Cast()
   const interruption = listenForInterruption()
   /** However this process ends, short of SIGKILL, nothing of the demo stays behind. */
@@ -80,6 +81,16 @@ async function run(call: CliCall<DemoTable>): Promise<number> {
     cleanUp()
     process.off('exit', cleanUp)
     interruption.stop()
+  }
+}
+
+function makeScratch(): string {
+  try {
+    return fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-demo-')))
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    const message = `TMPDIR must be a directory that can be written to, got ${os.tmpdir()}: ${why}`
+    throw new LeaseError('INVALID_INPUT', message, { details: { field: 'TMPDIR' }, cause })
   }
 }
 
