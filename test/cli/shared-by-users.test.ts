@@ -134,6 +134,17 @@ describe.runIf(reason === null)('two users of one group', () => {
     }
   })
 
+  it('set up what calls tenure although a directory of the path is closed to them', async () => {
+    const closed = path.join(directory, 'closed')
+    fs.mkdirSync(closed, { mode: 0o700 })
+    const script = 'git init -q repo && cd repo && PATH="$1:$PATH" && shift && exec "$@" init git'
+    const command = ['/bin/sh', '-c', script, 'sh', closed, process.execPath, MAIN]
+    const { code, stdout, stderr } = await as(BEN, '002', command).ended
+    expect(stderr).not.toContain('unexpected')
+    expect(stdout).toContain('+++ .git/hooks/pre-commit')
+    expect(code).toBe(0)
+  })
+
   it('wake each other when they wait', async () => {
     const waiting = wakerAs(
       BEN,

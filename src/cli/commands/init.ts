@@ -1,7 +1,7 @@
 /** `tenure init`: puts Tenure into what must ask it, and takes it out again. */
 import path from 'node:path'
 import { invalid } from '../../core/errors.ts'
-import { fs, ifThere } from '../../runtime/file-system.ts'
+import { fs } from '../../runtime/file-system.ts'
 import { flag } from '../arguments.ts'
 import { type CliCommand, defineCommand } from '../command.ts'
 import type { Env } from '../default-store.ts'
@@ -120,6 +120,11 @@ function ownCommand(env: Env): readonly string[] {
 }
 
 function isProgram(file: string): boolean {
-  const status = ifThere(() => fs.statSync(file))
-  return status?.isFile() === true && (status.mode & 0o111) !== 0
+  try {
+    fs.accessSync(file, fs.constants.X_OK)
+    return fs.statSync(file).isFile()
+  } catch {
+    // No fault: what this process cannot look into or run, a shell passes over.
+    return false
+  }
 }
