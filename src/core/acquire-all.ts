@@ -16,7 +16,7 @@ import {
   ticketOf,
   waitMsOf,
 } from './acquire.ts'
-import { adopt, adoptable, adoptedBefore, otherTransfer, type Asker } from './adopt.ts'
+import { adopt, adoptable, adoptedBefore, otherTransfer } from './adopt.ts'
 import type { Acquire, AcquireAll } from './command.ts'
 import { arrivalUs, blockersOf, ownBlockersOf, sharedAlready, type Blocker } from './conflict.ts'
 import { Draft, eventCommon } from './draft.ts'
@@ -67,12 +67,18 @@ export function decideAcquireAll(
 /** Where no history is kept, the id of a member that has ended is all that is left of it. */
 function endedMember(views: readonly RealmView[], { members }: AcquireAll): Refusal | null {
   for (const [index, member] of members.entries()) {
-    const view = views[index]
-    if (view === undefined || view.entries.has(member.leaseId)) continue
-    const ended = endedBefore(view.prior, member)
+    const { entries, prior } = memberView(views, index)
+    const ended = entries.has(member.leaseId) ? null : endedBefore(prior, member)
     if (ended !== null) return ended
   }
   return null
+}
+
+/** The views are read for the members, so that there is one for each. */
+export function memberView(views: readonly RealmView[], index: number): RealmView {
+  const view = views[index]
+  if (view === undefined) throw new Error(`no view of member ${index} was read`)
+  return view
 }
 
 /**
@@ -80,8 +86,7 @@ function endedMember(views: readonly RealmView[], { members }: AcquireAll): Refu
  * stays out of it whatever this says, and no member's history is lost because another's is not kept.
  */
 export function mergeViews(views: readonly RealmView[]): RealmView {
-  const [first] = views
-  if (first === undefined) throw new Error('several resources need at least one view')
+  const { settings } = memberView(views, 0)
   const entries = new Map(views.flatMap((view) => [...view.entries]))
   const keepHistory = views.some((view) => view.settings.keep_history)
   const absent = new Set(views.flatMap((view) => [...(view.absent ?? [])]))
@@ -95,7 +100,7 @@ export function mergeViews(views: readonly RealmView[]): RealmView {
     /** Each member has an epoch of its own; `grantAll` takes it from the member's view. */
     epoch: 0,
     prior: null,
-    settings: { ...first.settings, keep_history: keepHistory },
+    settings: { ...settings, keep_history: keepHistory },
   }
 }
 
@@ -106,11 +111,11 @@ function answerRepeat(
 ): Decision<AcquireAllOutcome> | null {
   const leases: Lease[] = []
   for (const [index, { leaseId, holder, resource, session }] of members.entries()) {
-    const adopted = adoptedIn(views[index], { holder, session }, draft.now)
+    const adopted = adoptedBefore(memberView(views, index), { holder, session }, draft.now)
     if (adopted !== null && adopted.kind !== 'granted') return draft.answer(adopted)
     if (adopted !== null) leases.push(adopted.lease)
     const known = draft.entries.get(leaseId)
-    if (known === undefined || adopted !== null) continue
+    if (known === undefined) continue
     if (known.holder !== holder || known.resource !== resource) {
       return draft.answer({ kind: 'id_taken', leaseId, resource: known.resource })
     }
@@ -145,18 +150,9 @@ function requestedTickets(
 ): readonly Ticket[] {
   const { group } = command
   const at = { now, arrivalUs: arrivalUs(entries.values(), now) }
-  return command.members.flatMap((member, index) => {
-    const view = views[index]
-    return view === undefined ? [] : [{ ...ticketOf(member, view, at), group }]
+  return command.members.map((member, index) => {
+    return { ...ticketOf(member, memberView(views, index), at), group }
   })
-}
-
-export function adoptedIn(
-  view: RealmView | undefined,
-  asker: Asker,
-  now: Now,
-): ReturnType<typeof adoptedBefore> {
-  return view === undefined ? null : adoptedBefore(view, asker, now)
 }
 
 /** By the id of the member: the lease of the same resource that was transferred to the requester. */
@@ -200,11 +196,10 @@ export function allBlockers(
   tickets: readonly Ticket[],
   transferred: TransferredLeases,
 ): readonly Blocker[] {
-  const own = new Set(tickets.map((ticket) => ticket.id))
   return tickets.flatMap((ticket) => {
     const transferredId = transferred.get(ticket.id)?.id
     const found = blockersOf(ticket, draft.entries.values(), draft.now)
-    return found.filter(({ leaseId }) => !own.has(leaseId) && leaseId !== transferredId)
+    return found.filter(({ leaseId }) => leaseId !== transferredId)
   })
 }
 
@@ -219,7 +214,7 @@ export function grantAll(
     const lease = transferred.get(ticket.id)
     if (lease !== undefined) return takeOver(draft, ticket, lease)
     const before = draft.entries.get(ticket.id)?.state ?? null
-    const epoch = hasEpoch(ticket.resource) ? (views[index]?.epoch ?? 0) : 0
+    const epoch = hasEpoch(ticket.resource) ? memberView(views, index).epoch : 0
     return grant(draft, { claim: ticket, fence: draft.nextFence(), before, epoch })
   })
   if (transferred.size > 0) makeOffers(draft)
@@ -246,9 +241,8 @@ function waitOf(
   { blockers, views }: BlockedAll,
 ): Pick<QueuedAll, 'blockers' | 'waitMs'> & { readonly first: Acquire } {
   const [first] = members
-  const [view] = views
-  if (first === undefined || view === undefined) throw new Error('nothing was asked for')
-  return { first, blockers, waitMs: waitMsOf(first, view) }
+  if (first === undefined) throw new Error('nothing was asked for')
+  return { first, blockers, waitMs: waitMsOf(first, memberView(views, 0)) }
 }
 
 function waitOrRefuse(
@@ -264,7 +258,7 @@ function waitOrRefuse(
   if (views.some(({ settings }) => !settings.blocking_mode_enabled)) {
     return refuse(draft, tickets, { blockers, notWaiting: 'waiting_disabled' })
   }
-  if (views.some(({ ticketCount }) => ticketCount + tickets.length > TICKETS_PER_REALM_MAX)) {
+  if (draft.view.ticketCount + tickets.length > TICKETS_PER_REALM_MAX) {
     const limit = TICKETS_PER_REALM_MAX
     return draft.answer({ kind: 'queue_full', resource: first.resource, limit })
   }
@@ -278,15 +272,13 @@ function waitOrRefuse(
 /** A transferred lease that reaches over another of the requested resources is the requester's own as well. */
 function ownBlockers(
   draft: Draft,
-  { tickets, blockers, transferred }: BlockedAll,
+  { tickets, transferred }: BlockedAll,
   sequential: boolean,
 ): readonly Blocker[] {
-  const own = tickets.flatMap((ticket) => {
+  return tickets.flatMap((ticket) => {
     const found = ownBlockersOf(ticket, draft, sequential)
     return found.filter(({ leaseId }) => leaseId !== transferred.get(ticket.id)?.id)
   })
-  const transferredIds = new Set([...transferred.values()].map((lease) => lease.id))
-  return [...own, ...blockers.filter(({ leaseId }) => transferredIds.has(leaseId))]
 }
 
 function isFiled(draft: Draft, { id }: Ticket): boolean {

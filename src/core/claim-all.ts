@@ -3,15 +3,15 @@
  * free. What was transferred to it meanwhile it takes over together with the rest.
  */
 import {
-  adoptedIn,
   allBlockers,
   transferredTo,
   grantAll,
+  memberView,
   mergeViews,
   queuedAll,
   otherTransferAmong,
 } from './acquire-all.ts'
-import { isOwn } from './adopt.ts'
+import { adoptedBefore, isOwn } from './adopt.ts'
 import { deny, endOf, goneOutcome } from './claim.ts'
 import type { ClaimAll } from './command.ts'
 import { Draft } from './draft.ts'
@@ -56,7 +56,7 @@ function grantedBefore(
 ): readonly Lease[] | Refusal {
   const leases: Lease[] = []
   for (const [index, member] of members.entries()) {
-    const adopted = adoptedIn(views[index], member, draft.now)
+    const adopted = adoptedBefore(memberView(views, index), member, draft.now)
     if (adopted !== null && adopted.kind !== 'granted') return adopted
     const entry = adopted?.lease ?? draft.entries.get(member.leaseId)
     if (entry === undefined || !isHeld(entry, draft.now) || !isOwn(entry, member)) continue
@@ -75,7 +75,7 @@ function waitingTickets(
   for (const [index, member] of members.entries()) {
     const { leaseId } = member
     const entry = draft.entries.get(leaseId)
-    if (entry === undefined) return goneOutcome(views[index]?.prior ?? null, leaseId)
+    if (entry === undefined) return goneOutcome(memberView(views, index).prior, leaseId)
     if (!isOwn(entry, member)) return { kind: 'not_holder', leaseId, holder: entry.holder }
     const ended = endOf(entry)
     if (ended !== null) return ended

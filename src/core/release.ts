@@ -8,7 +8,7 @@
  * A waiter to which the release hands over need not be told of its offer and come back: it has said beforehand that it
  * claims it.
  */
-import { mergeViews } from './acquire-all.ts'
+import { memberView, mergeViews } from './acquire-all.ts'
 import { claimOffer } from './claim.ts'
 import type { Release, ReleaseAll } from './command.ts'
 import { Draft, eventCommon, frequentEvent, ownLease, type OwnLease } from './draft.ts'
@@ -53,9 +53,7 @@ export function decideReleaseAll(
   const draft = new Draft(mergeViews(views), now, ...members)
   settle(draft)
   const outcomes = members.map((member, index): ReleaseOutcome => {
-    const view = views[index]
-    if (view === undefined) throw new Error(`no view of ${member.resource} was read`)
-    const own = ownOf(view, member)
+    const own = ownOf(memberView(views, index), member)
     if (own.kind === 'refused') return own.refusal
     if (own.repeated) return { kind: 'released', lease: own.lease }
     return end(draft, member)
