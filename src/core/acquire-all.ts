@@ -32,7 +32,7 @@ import {
 } from './outcome.ts'
 import type { Decision, RealmView } from './realm.ts'
 import { noteDenied } from './refusal.ts'
-import { hasEpoch } from './resource.ts'
+import { covers, hasEpoch } from './resource.ts'
 import { fail, makeOffers, settle } from './settle.ts'
 import type { Now } from './time.ts'
 
@@ -132,12 +132,16 @@ function answerRepeat(
   return draft.answer({ kind: 'id_taken', leaseId: other.id, resource: other.resource })
 }
 
-/** A request that is heard again, because its answer was lost, keeps the place that it has. */
+/**
+ * A request that is heard again, because its answer was lost, keeps the place that it has. One that names less of a tree is
+ * another request, and has not looked at all that may be in the way of the first.
+ */
 function standingTickets(draft: Draft, { members, group }: AcquireAll): readonly Ticket[] | null {
   const tickets: Ticket[] = []
-  for (const { leaseId } of members) {
-    const entry = draft.entries.get(leaseId)
-    if (entry === undefined || !isWaiting(entry, draft.now) || entry.group !== group) return null
+  for (const member of members) {
+    const entry = draft.entries.get(member.leaseId)
+    if (entry === undefined || !isWaiting(entry, draft.now)) return null
+    if (entry.group !== group || !covers(member, entry)) return null
     tickets.push(entry)
   }
   return tickets

@@ -19,6 +19,7 @@ import { stayInQueue } from './keep-alive.ts'
 import { isHeld, type Lease, type Ticket } from './lease.ts'
 import type { AcquireAllOutcome, Refusal } from './outcome.ts'
 import type { Decision, RealmView } from './realm.ts'
+import { covers } from './resource.ts'
 import { settle } from './settle.ts'
 import type { Now } from './time.ts'
 
@@ -77,6 +78,8 @@ function waitingTickets(
     const entry = draft.entries.get(leaseId)
     if (entry === undefined) return goneOutcome(memberView(views, index).prior, leaseId)
     if (!isOwn(entry, member)) return { kind: 'not_holder', leaseId, holder: entry.holder }
+    // A claim that names the wrong place has not looked where the ticket stands, and would find nothing in its way.
+    if (!covers(member, entry)) return { kind: 'not_found', leaseId }
     const ended = endOf(entry)
     if (ended !== null) return ended
     if (entry.kind === 'ticket') tickets.push(entry)

@@ -43,6 +43,8 @@ export function decideClaim(
   if (!isOwn(known, command)) {
     return draft.answer({ kind: 'not_holder', leaseId, holder: known.holder })
   }
+  // The view is about another resource, and so are its fences.
+  if (known.resource !== command.resource) return draft.answer({ kind: 'not_found', leaseId })
   if (isHeld(known, now)) return draft.answer({ kind: 'granted', lease: known, repeated: true })
   const ended = endOf(known)
   if (ended !== null) return draft.answer(ended)

@@ -160,6 +160,46 @@ describe('several at once', () => {
   })
 })
 
+/** Ada holds what Bob waits for; what Bob claims or asks for again is looked at elsewhere. */
+describe('several at once, where something else is named than what they wait for', () => {
+  const [blocked, elsewhere] = [file('/src/a.ts'), file('/docs/b.md')]
+  const held = lease({ resource: blocked })
+  const bobs = { holder: 'bob', session: 'session-of-bob' }
+
+  it.each([
+    ['another resource of the same realm', blocked, elsewhere],
+    ['a resource of another realm', WORK, OTHER],
+  ])('are not granted by a claim that names %s', (_, waited, named) => {
+    const views = [view([ticket({ resource: waited })])]
+    const decision = decideSeveral(views, claimAll([{ resource: named }]), nowAt(1))
+    expect(decision.outcome).toEqual({ kind: 'not_found', leaseId: id(2) })
+    expect(decision.events).toEqual([])
+  })
+
+  it('are not granted by a claim that names less of a tree than they wait for', () => {
+    const wide = ticket({ resource: TREE, extent: 'subtree' })
+    const { outcome } = decideSeveral([view([wide])], claimAll([{ resource: TREE }]), nowAt(1))
+    expect(outcome).toEqual({ kind: 'not_found', leaseId: id(2) })
+  })
+
+  it('are not granted together with another request of their session for the same', () => {
+    const tickets = [ticket({ resource: blocked }), ticket({ id: id(5), resource: blocked })]
+    const both = claimAll(tickets.map((one) => ({ leaseId: one.id, resource: blocked })))
+    expect(several(tickets, both).outcome).toMatchObject({
+      ...{ kind: 'queued_all', blockers: [{ leaseId: id(2), kind: 'offer' }] },
+    })
+  })
+
+  it('are decided anew by a request that names less of a tree: what it gets is what it names', () => {
+    const wide = ticket({ resource: TREE, extent: 'subtree', group: GROUP })
+    const less = acquireAll([{ leaseId: id(2), resource: TREE, ...bobs, ...WAITING }])
+    const { outcome } = decideSeveral([view([wide])], less, nowAt(1))
+    expect(outcome).toMatchObject({ kind: 'granted_all', leases: [{ extent: 'exact' }] })
+    const more = acquireAll([{ ...less.members[0], extent: 'subtree' }])
+    expect(several([held, wide], more).outcome.kind).toBe('queued_all')
+  })
+})
+
 describe('a ticket in a cycle', () => {
   it('is refused with the cycle, and its waiter hears of it', () => {
     const before = view([lease(), ticket()])

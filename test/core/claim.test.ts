@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { TakeUp } from '../../src/core/command.ts'
 import { decide, readSetOf } from '../../src/core/decide.ts'
+import { parseResource } from '../../src/core/resource.ts'
 import {
   claim,
   file,
@@ -50,6 +51,13 @@ describe('a claim of an offer', () => {
     const lastFence = WALL_MS * 2000
     const { outcome } = decide(view([shared, beside], { lastFence }), claim(), nowAt(1))
     expect(outcome).toMatchObject({ kind: 'granted', lease: { fence: lastFence + 1 } })
+  })
+
+  it('is refused where it names another resource, of whose fences it would take one', () => {
+    const elsewhere = claim({ resource: parseResource('work:W-2') })
+    const { outcome, events } = decide(view([offered]), elsewhere, nowAt(1))
+    expect(outcome).toEqual({ kind: 'not_found', leaseId: id(2) })
+    expect(events).toEqual([])
   })
 })
 
