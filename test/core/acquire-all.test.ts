@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { commitOf } from '../../src/core/commit.ts'
-import type { AcquireAll, ClaimAll } from '../../src/core/command.ts'
+import type { Acquire, AcquireAll, ClaimAll } from '../../src/core/command.ts'
 import { mergeViews } from '../../src/core/acquire-all.ts'
 import { decide, decideSeveral } from '../../src/core/decide.ts'
-import type { Entry } from '../../src/core/lease.ts'
+import { ROOT_DELEGATION } from '../../src/core/delegation.ts'
+import type { Entry, Lease } from '../../src/core/lease.ts'
+import { TICKETS_PER_REALM_MAX } from '../../src/core/limits.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { DEFAULT_SETTINGS } from '../../src/core/settings.ts'
 import {
@@ -16,6 +18,7 @@ import {
   nowAt,
   refuseDeadlock,
   release,
+  tickAt,
   ticket,
   told,
   transfer,
@@ -39,6 +42,12 @@ const waiting = places.map((place) => {
   const { leaseId, ...rest } = place
   return ticket({ ...rest, id: leaseId, holder: 'cyd', group: GROUP })
 })
+/** What Cyd has of the last of them already. */
+const shareOfCyd = lease({ id: id(60), resource: OTHER, holder: 'cyd', mode: 'shared' })
+
+function sequentially(members: readonly Partial<Acquire>[]): AcquireAll {
+  return acquireAll(members.map((member) => ({ ...member, ...WAITING, sequential: true })))
+}
 
 function several(entries: readonly Entry[], command: AcquireAll | ClaimAll, at = 1) {
   const views = command.members.map((member) => {
@@ -60,7 +69,10 @@ describe('several at once', () => {
 
   it('are refused together when one is held, and nothing is granted', () => {
     const decision = several([lease({ resource: file('/src/a') })], unwaiting)
-    expect(decision.outcome).toMatchObject({ kind: 'held', blockers: [{ holder: 'ada' }] })
+    expect(decision.outcome).toMatchObject({
+      ...{ kind: 'held', notWaiting: 'not_asked', blockers: [{ holder: 'ada' }] },
+      resource: 'work:W-1, file:/src, work:W-2',
+    })
     expect(told(decision)).toEqual(['lease.denied 31', 'lease.denied 32', 'lease.denied 33'])
   })
 
@@ -111,13 +123,37 @@ describe('several at once', () => {
     expect(several(held, strange).outcome.kind).toBe('not_holder')
   })
 
-  it.each([
-    ['the same wish', asked],
-    ['a wish that would not wait', unwaiting],
-  ])('that ask again with %s keep their place', (_, command) => {
-    const decision = several([lease(), ...waiting], command)
+  it.each<[string, AcquireAll, Entry[]]>([
+    ['the same wish', asked, []],
+    ['a wish that would not wait', unwaiting, []],
+    ['a wish of a session that does one thing after another', sequentially(places), [shareOfCyd]],
+    ['a wish that a transfer does not cover', asked, [{ ...shareOfCyd, adopted: false }]],
+  ])('that ask again with %s keep their place', (_, command, more) => {
+    const decision = several([lease(), ...waiting, ...more], command)
     expect(decision.outcome.kind).toBe('queued_all')
     expect(decision.events).toEqual([])
+  })
+
+  it('keep their place whatever else was done under the id of one of them', () => {
+    const prior = { leaseId: id(77), type: 'lease.released' } as const
+    const views = [view([lease(), ...waiting], { prior }), view(), view()]
+    expect(decideSeveral(views, asked, nowAt(1)).outcome.kind).toBe('queued_all')
+  })
+
+  it('are asked for anew under another group, and where one of them has been dropped', () => {
+    const another = acquireAll(unwaiting.members, id(901))
+    expect(several([lease(), ...waiting], another).outcome).toMatchObject({ kind: 'held' })
+    const decision = several([lease(), ...waiting.slice(1)], asked)
+    expect(decision.outcome.kind).toBe('queued_all')
+    expect(told(decision)).toEqual(['lease.queued 31'])
+  })
+
+  it('are heard of as often as the one with the shortest window, and have waited since the first', () => {
+    const unlike = waiting.map((one, index) => {
+      return { ...one, orderUs: index * 1000, claimWindowMs: WINDOW_MS - index * 3000 }
+    })
+    const { outcome } = several([lease(), ...unlike], claimed, 10)
+    expect(outcome).toMatchObject({ kind: 'queued_all', waitedMs: 10, keepAliveMs: 1 })
   })
 
   it('are dropped when they were not heard of in time', () => {
@@ -133,12 +169,23 @@ describe('several at once', () => {
     expect(decision.events).toEqual([])
   })
 
-  it('do not come back where no history is kept and one of them has ended', () => {
-    const prior = { leaseId: id(31), type: 'lease.released' } as const
-    const views = [view([], { prior }), view(), view()]
+  it.each(places)('do not come back where no history is kept and $resource has ended', (ended) => {
+    const prior = { leaseId: ended.leaseId, type: 'lease.released' } as const
+    const views = places.map((place) => view([], place === ended ? { prior } : {}))
     expect(decideSeveral(views, asked, nowAt(1)).outcome).toMatchObject({
-      ...{ kind: 'terminal', leaseId: id(31), state: 'released' },
+      ...{ kind: 'terminal', leaseId: ended.leaseId, state: 'released' },
     })
+  })
+
+  it.each<[string, Partial<Lease>, object]>([
+    ['is held by itself', { resource: OTHER }, { kind: 'id_taken', resource: OTHER }],
+    ['has ended', { resource: OTHER, state: 'released' }, { kind: 'terminal', state: 'released' }],
+    ['was of another resource', { resource: WORK }, { kind: 'id_taken', resource: WORK }],
+  ])('are not granted under the id of a lease of their own that %s', (_, change, outcome) => {
+    const own = lease({ id: id(33), holder: 'cyd', ...change })
+    const decision = several([own], asked)
+    expect(decision.outcome).toMatchObject({ ...outcome, leaseId: id(33) })
+    expect(decision.events).toEqual([])
   })
 
   it('keep the history of those of which it is kept', () => {
@@ -151,12 +198,84 @@ describe('several at once', () => {
     expect(changes.find((change) => change.id === id(1))?.after).toMatchObject({ state: 'expired' })
   })
 
+  it('end a derived lease of which nothing is left to read', () => {
+    const delegation = { ...ROOT_DELEGATION, children: [id(80)] }
+    const over = lease({ resource: OTHER, delegation, deadline: tickAt(1) })
+    const absent = new Set([id(80)])
+    const views = [view(), view(), view([over])]
+    expect(decideSeveral(views, asked, nowAt(1)).outcome.kind).toBe('look_further')
+    views[1] = view([], { absent })
+    expect(decideSeveral(views, asked, nowAt(1)).outcome.kind).toBe('granted_all')
+  })
+
+  it('wake another group once, whatever is granted beside it', () => {
+    const over = lease({ deadline: tickAt(1) })
+    const other = ticket({ mode: 'shared', group: id(901) })
+    const beside = acquireAll(places.map((place) => ({ ...place, mode: 'shared' })))
+    const decision = several([over, other], beside)
+    expect(decision.outcome.kind).toBe('granted_all')
+    expect(decision.wakes).toEqual([{ session: 'session-of-bob', leaseId: id(2) }])
+  })
+
   it('offer what is free on one resource although another is blocked', () => {
     const entries = [
       ...[lease(), ticket({ holder: 'bob', orderUs: -2 })],
       ticket({ id: id(5), holder: 'dan', resource: OTHER, orderUs: -1 }),
     ]
     expect(told(several(entries, unwaiting))).toContain('lease.offered 5')
+  })
+})
+
+describe('several at once, of which one cannot be waited for', () => {
+  const held = lease({ resource: OTHER })
+
+  it('are refused where a session that does one thing after another has one of them', () => {
+    const own = lease({ resource: OTHER, holder: 'cyd', slots: null })
+    const refused = several([own], sequentially(places))
+    expect(refused.outcome).toMatchObject({
+      ...{ kind: 'held', notWaiting: 'own', blockers: [{ leaseId: id(1) }] },
+    })
+    expect(several([own], asked).outcome.kind).toBe('queued_all')
+  })
+
+  it('are refused where such a session would share one of them twice', () => {
+    const shared = sequentially(places.map((place) => ({ ...place, mode: 'shared' })))
+    const refused = several([shareOfCyd], shared)
+    expect(refused.outcome).toMatchObject({
+      ...{ kind: 'held', notWaiting: 'own', blockers: [{ leaseId: id(60) }] },
+    })
+    const atOnce = shared.members.map((member) => ({ ...member, sequential: false }))
+    expect(several([shareOfCyd], acquireAll(atOnce)).outcome.kind).toBe('granted_all')
+    const gift = { ...shareOfCyd, id: id(61), session: 'cyd', adopted: false }
+    expect(several([shareOfCyd, gift], shared).outcome.kind).toBe('granted_all')
+  })
+
+  it.each([0, 1, 2])('are refused where place %i may not wait', (disabled) => {
+    const off = { ...DEFAULT_SETTINGS, blocking_mode_enabled: false }
+    const views = places.map((_, index) => {
+      return view(index === 2 ? [held] : [], index === disabled ? { settings: off } : {})
+    })
+    expect(decideSeveral(views, asked, nowAt(1)).outcome).toMatchObject({
+      ...{ kind: 'held', notWaiting: 'waiting_disabled', blockers: [{ leaseId: id(1) }] },
+    })
+  })
+
+  it('are refused where the settings of one of them cannot be read', () => {
+    const settings = { ...DEFAULT_SETTINGS, malformed: 'ttl: 7' }
+    const views = [view(), view([], { settings }), view()]
+    expect(decideSeveral(views, asked, nowAt(1)).outcome).toEqual({
+      ...{ kind: 'malformed_setting', problem: 'ttl: 7' },
+    })
+  })
+
+  it('are refused where the tickets of all would be more than one realm takes', () => {
+    const outcomeAt = (ticketCount: number) => {
+      return decideSeveral([view(), view([], { ticketCount }), view([held])], asked, nowAt(1))
+        .outcome
+    }
+    const limit = TICKETS_PER_REALM_MAX
+    expect(outcomeAt(limit - 3).kind).toBe('queued_all')
+    expect(outcomeAt(limit - 2)).toEqual({ kind: 'queue_full', resource: WORK, limit })
   })
 })
 
@@ -280,7 +399,32 @@ describe('several at once, of which one was transferred to the requester', () =>
     expect(decision.outcome).toMatchObject({ kind: 'granted_all', repeated: false })
     expect(decision.entries.get(id(70))).toMatchObject({ adopted: true, session: 'session-of-cyd' })
     expect(decision.entries.get(id(31))).toMatchObject({ state: 'failed', failure: 'aborted' })
+    expect(decision.events).toContainEqual(
+      expect.objectContaining({ leaseId: id(31), reason: `has lease ${id(70)} by transfer` }),
+    )
     expect(decision.entries.get(id(33))).toMatchObject({ kind: 'lease', state: 'active' })
+  })
+
+  it('leave the place of a ticket that ends so to the next in the queue', () => {
+    const counted = { mode: 'shared', slots: 3 } as const
+    const entries = [
+      ...[lease({ ...gift, ...counted }), lease({ ...counted })],
+      ...waiting.map((one, index) => (index === 0 ? { ...one, ...counted } : one)),
+      ticket({ id: id(40), orderUs: 9, ...counted }),
+    ]
+    expect(told(several(entries, claimed))).toContain('lease.offered 40')
+  })
+
+  it.each([
+    ['asked', asked],
+    ['claimed', claimed],
+  ])('hear what became of it since, when the answer was lost and they %s again', (_, command) => {
+    const prior = { leaseId: id(70), type: 'lease.adopted' as const }
+    const ended = { ...gift, adopted: true, state: 'released' } as const
+    const views = command.members.map((__, index) => view([ended], index === 2 ? { prior } : {}))
+    const { outcome, events } = decideSeveral(views, command, nowAt(1))
+    expect(outcome).toMatchObject({ kind: 'terminal', leaseId: id(70), state: 'released' })
+    expect(events).toEqual([])
   })
 
   it('are told the same when the answer was lost, whether they asked or claimed', () => {
@@ -310,8 +454,8 @@ describe('several at once, of which one was transferred to the requester', () =>
     }
   })
 
-  it('are refused, asking or waiting, when it is less than what they asked for', () => {
-    const share = { ...gift, mode: 'shared' } as const
+  it.each([WORK, OTHER])('are refused when it is less of %s than they asked for', (resource) => {
+    const share = { ...gift, mode: 'shared', resource } as const
     const why = { kind: 'held', notWaiting: 'own_transfer', blockers: [{ leaseId: id(70) }] }
     const refused = several([share], asked)
     expect(refused.outcome).toMatchObject(why)
@@ -332,6 +476,7 @@ describe('several at once, of which one was transferred to the requester', () =>
     ])
     const { outcome, entries } = several([wide], both)
     expect(outcome).toMatchObject({ kind: 'held', notWaiting: 'own' })
+    expect(outcome.kind === 'held' && outcome.blockers.map((one) => one.leaseId)).toEqual([id(70)])
     expect(entries.get(id(70))).toEqual(wide)
   })
 
