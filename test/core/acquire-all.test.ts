@@ -123,13 +123,22 @@ describe('several at once', () => {
     expect(several(held, strange).outcome.kind).toBe('not_holder')
   })
 
+  const shared = { mode: 'shared' } as const
   it.each<[string, AcquireAll, Entry[]]>([
-    ['the same wish', asked, []],
-    ['a wish that would not wait', unwaiting, []],
-    ['a wish of a session that does one thing after another', sequentially(places), [shareOfCyd]],
-    ['a wish that a transfer does not cover', asked, [{ ...shareOfCyd, adopted: false }]],
-  ])('that ask again with %s keep their place', (_, command, more) => {
-    const decision = several([lease(), ...waiting, ...more], command)
+    ['the same wish', asked, waiting],
+    ['a wish that would not wait', unwaiting, waiting],
+    [
+      'a wish to share what their session, which does one thing after another, shares by now',
+      sequentially(places.map((place) => ({ ...place, ...shared }))),
+      [...waiting.map((one) => ({ ...one, ...shared })), shareOfCyd],
+    ],
+    [
+      'a wish that a transfer does not cover',
+      asked,
+      [...waiting, { ...shareOfCyd, adopted: false }],
+    ],
+  ])('that ask again with %s keep their place', (_, command, entries) => {
+    const decision = several([lease(), ...entries], command)
     expect(decision.outcome.kind).toBe('queued_all')
     expect(decision.events).toEqual([])
   })
@@ -143,7 +152,10 @@ describe('several at once', () => {
   it('are asked for anew under another group, and where one of them has been dropped', () => {
     const another = acquireAll(unwaiting.members, id(901))
     expect(several([lease(), ...waiting], another).outcome).toMatchObject({ kind: 'held' })
-    const decision = several([lease(), ...waiting.slice(1)], asked)
+    const dropped = waiting.map((one, index) => {
+      return index === 0 ? ({ ...one, state: 'failed', failure: 'abandoned' } as const) : one
+    })
+    const decision = several([lease(), ...dropped], asked)
     expect(decision.outcome.kind).toBe('queued_all')
     expect(told(decision)).toEqual(['lease.queued 31'])
   })
@@ -177,13 +189,23 @@ describe('several at once', () => {
     })
   })
 
-  it.each<[string, Partial<Lease>, object]>([
-    ['is held by itself', { resource: OTHER }, { kind: 'id_taken', resource: OTHER }],
-    ['has ended', { resource: OTHER, state: 'released' }, { kind: 'terminal', state: 'released' }],
-    ['was of another resource', { resource: WORK }, { kind: 'id_taken', resource: WORK }],
-  ])('are not granted under the id of a lease of their own that %s', (_, change, outcome) => {
-    const own = lease({ id: id(33), holder: 'cyd', ...change })
-    const decision = several([own], asked)
+  const granted = waiting.map(({ id: leaseId, resource, extent }) => {
+    return lease({ id: leaseId, resource, extent, holder: 'cyd' })
+  })
+  const [first, second, third] = granted
+  it.each<[string, (Lease | undefined)[], object]>([
+    ['is held by itself', [third], { kind: 'id_taken', resource: OTHER }],
+    ['has ended', [first, second, lease({ ...third, state: 'released' })], { kind: 'terminal' }],
+    [
+      'is of another resource',
+      [first, second, lease({ ...third, resource: WORK })],
+      { kind: 'id_taken', resource: WORK },
+    ],
+  ])('are not granted under the id of a lease of their own that %s', (_, entries, outcome) => {
+    const decision = several(
+      entries.filter((entry) => entry !== undefined),
+      asked,
+    )
     expect(decision.outcome).toMatchObject({ ...outcome, leaseId: id(33) })
     expect(decision.events).toEqual([])
   })
