@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Command, Derive, Spend } from '../../src/core/command.ts'
 import { decide, decideSeveral, readSetOf, readSetsOf } from '../../src/core/decide.ts'
 import type { Delegation } from '../../src/core/delegation.ts'
-import { ROOT_DELEGATION } from '../../src/core/delegation.ts'
+import { ROOT_DELEGATION, rootOf } from '../../src/core/delegation.ts'
 import type { Lease, LeaseId } from '../../src/core/lease.ts'
 import type { NeedsMoreReads } from '../../src/core/outcome.ts'
 import { decideReleaseAll } from '../../src/core/release.ts'
@@ -74,6 +74,12 @@ const OTHER = parseResource('work:W-2')
 
 function ids(count: number): readonly LeaseId[] {
   return Array.from({ length: count }, (_, index) => id(100 + index))
+}
+
+/** What is granted for the first time. */
+function derived(entries: readonly Lease[], command: Derive): Lease | null {
+  const { outcome } = decide(view(entries), command, nowAt(0))
+  return outcome.kind === 'granted' && !outcome.repeated ? outcome.lease : null
 }
 
 function lookingFor(leaseId: LeaseId): NeedsMoreReads {
@@ -198,6 +204,70 @@ describe('a derivation', () => {
     ['the last child', lease({ delegation: account({ children: ids(63) }) }), {}],
   ])('may be %s', (_, from, change) => {
     expect(decide(view([from]), derive(change), nowAt(0)).outcome.kind).toBe('granted')
+  })
+
+  it('tells its child whose it is, for whom it was asked, and nothing that was not said', () => {
+    const asked = derive({ tokenName: 'ci', audience: 'deployer', budget: { tokens: 4 } })
+    const named = derived([lease()], asked)
+    expect(named).toMatchObject({ state: 'active', breakable: false, tokenName: 'ci' })
+    const root = { line: [id(1)], rootFence: 1000, scope: NO_SCOPE, used: {}, children: [] }
+    const limits = { tokens: 4 }
+    expect(named?.delegation).toStrictEqual({ ...root, limits, audience: 'deployer' })
+    const plain = derived([lease({ mode: 'shared' })], derive())
+    expect(plain).not.toHaveProperty('tokenName')
+    expect(plain?.delegation).toStrictEqual({ ...root, limits: {}, rootMode: 'shared' })
+  })
+
+  it.each(['exclusive', 'shared'] as const)('of a derivation acts for the %s root', (mode) => {
+    const elder = lease({ ...parent(), mode })
+    const rootMode = mode === 'shared' ? { rootMode: mode } : {}
+    const between = child({}, rootMode)
+    const command = derive({ leaseId: id(6), parentId: id(5), by: 'cyd' })
+    const grandchild = derived([elder, between], command)
+    expect(grandchild?.delegation?.line).toEqual([id(1), id(5)])
+    const root = { id: id(1), fence: 1000, mode }
+    const roots = [elder, between, grandchild].map((each) => each && rootOf(each))
+    expect(roots).toEqual([null, root, root])
+  })
+
+  it('debits its parent where that has a limit, and nowhere else', () => {
+    const limited = lease({ delegation: account({ limits: { tokens: 10 } }) })
+    const command = derive({ budget: { tokens: 4, toolCalls: 2 } })
+    const { entries, events } = decide(view([limited]), command, nowAt(1))
+    expect(entries.get(id(5))?.delegation?.limits).toEqual({ tokens: 4, toolCalls: 2 })
+    expect(entries.get(id(1))?.delegation?.used).toEqual({ tokens: 4 })
+    expect(events.at(-1)).toMatchObject({ change: { kind: 'derived', amounts: { tokens: 4 } } })
+  })
+
+  it('beside one that is alone is refused, and says for how long', () => {
+    const alone = child({ id: id(7), mode: 'exclusive', deadline: tickAt(3_001) })
+    const elder = parent({ children: [id(7)] })
+    const { outcome, events } = decide(view([elder, alone]), derive(), nowAt(1))
+    expect(outcome).toMatchObject({
+      ...{ kind: 'held', resource: WORK, blockers: [{ leaseId: id(7) }] },
+      ...{ retryAfterMs: 3_000, notWaiting: 'not_asked' },
+    })
+    expect(events).toEqual([])
+  })
+
+  it.each<[string, Partial<Lease>, Partial<Delegation>, string]>([
+    ['the very same', {}, {}, 'granted'],
+    ['the very same, which has ended', { state: 'released' }, {}, 'terminal'],
+    ['of another holder', { holder: 'eve', session: 'session-of-cyd' }, {}, 'id_taken'],
+    ['of another session', { session: 'another' }, {}, 'id_taken'],
+    ['of another parent', {}, { line: [id(8)] }, 'id_taken'],
+  ])('is asked for again: %s', (_whose, change, delegation, kind) => {
+    const entries = [parent(), child(change, delegation)]
+    const { outcome, events } = decide(view(entries), derive(), nowAt(1))
+    expect([outcome.kind, events]).toEqual([kind, []])
+    if (outcome.kind === 'granted') expect(outcome.repeated).toBe(true)
+  })
+
+  it('under an id whose lease has ended, of which no history was kept, does not come back', () => {
+    const prior = { leaseId: id(5), type: 'lease.released' } as const
+    const { outcome, events } = decide(view([lease()], { prior }), derive(), nowAt(1))
+    expect(outcome).toEqual({ kind: 'terminal', leaseId: id(5), state: 'released' })
+    expect(events).toEqual([])
   })
 
   it('reads its place, and the parent by its id', () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { commitOf } from '../../src/core/commit.ts'
 import { decide, readSetsOf } from '../../src/core/decide.ts'
+import { ROOT_DELEGATION } from '../../src/core/delegation.ts'
 import type { Extent, Mode } from '../../src/core/resource.ts'
 import {
   acquire,
@@ -33,6 +34,8 @@ function shapeText({ mode, extent, slots }: Shape): string {
   return `${mode} ${extent}${slots === null ? '' : ` of ${slots}`}`
 }
 
+const LIMITED = { ...ROOT_DELEGATION, limits: { tokens: 5 }, used: { tokens: 2 } }
+
 const given = lease({ id: id(6), holder: 'eve', session: 'eve', adopted: false, fence: 2_000 })
 
 describe('a transfer to a named holder', () => {
@@ -50,6 +53,14 @@ describe('a transfer to a named holder', () => {
     const [one, two] = [decision.entries.get(id(1)), decision.entries.get(id(6))]
     expect(two?.kind === 'lease' && one?.kind === 'lease' && two.fence > one.fence).toBe(true)
     expect(commitOf(before, decision).wakes).toContainEqual({ session: 'eve', leaseId: id(6) })
+  })
+
+  it.each([
+    ['may be used for everything, hands on no account', ROOT_DELEGATION, undefined],
+    ['has a budget, hands on what is left', LIMITED, LIMITED],
+  ])('of a lease that %s', (_, delegation, inherited) => {
+    const { entries } = decide(view([lease({ delegation })]), transfer(), nowAt(1))
+    expect(entries.get(id(6))?.delegation).toEqual(inherited)
   })
 
   it('passes the queue', () => {
