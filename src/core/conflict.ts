@@ -5,6 +5,7 @@ import { areAncestorAndDescendant } from './delegation.ts'
 import {
   isHeld,
   isWaiting,
+  liveDeadline,
   type Claim,
   type Entry,
   type Lease,
@@ -36,8 +37,17 @@ export interface Blocker {
 }
 
 export function conflicts(a: Claim, b: Claim): boolean {
-  if (a.id === b.id || !overlap(a, b) || areAncestorAndDescendant(a, b)) return false
-  return excludes(a, b)
+  return touches(a, b) && areRivals(a, b)
+}
+
+/** Whether an entry is another than the claim and overlaps it. */
+function touches(claim: Claim, entry: Claim): boolean {
+  return entry.id !== claim.id && overlap(claim, entry)
+}
+
+/** Whether two that touch cannot be live together. What was derived from a lease may be live beside it. */
+function areRivals(a: Claim, b: Claim): boolean {
+  return !areAncestorAndDescendant(a, b) && excludes(a, b)
 }
 
 type Sharer = Pick<Claim, 'mode' | 'slots'> & Partial<Pick<Lease, 'upgrading'>>
@@ -57,7 +67,7 @@ export function inOrder(entries: Iterable<Entry>): readonly Entry[] {
   return [...entries].sort(compareIds)
 }
 
-export function compareIds(a: Entry, b: Entry): number {
+export function compareIds(a: Pick<Claim, 'id'>, b: Pick<Claim, 'id'>): number {
   return a.id < b.id ? -1 : 1
 }
 
@@ -67,7 +77,14 @@ export type Placed = Pick<Ticket, 'id' | 'orderUs'>
 /** Tickets in the order in which they are served. */
 export function compareTickets(a: Placed, b: Placed): number {
   if (a.orderUs !== b.orderUs) return a.orderUs - b.orderUs
-  return a.id < b.id ? -1 : 1
+  return compareIds(a, b)
+}
+
+/** Leases before tickets, and of each kind in an order that does not depend on how a store keeps its entries. */
+export function compareEntries(a: Entry, b: Entry): number {
+  if (a.kind === 'ticket' && b.kind === 'ticket') return compareTickets(a, b)
+  if (a.kind !== b.kind) return a.kind === 'lease' ? -1 : 1
+  return compareIds(a, b)
 }
 
 /**
@@ -79,13 +96,9 @@ export function blockersOf(
   entries: Iterable<Entry>,
   now: Now,
 ): readonly Blocker[] {
-  const standings = standingsOf(claim, entries, now)
-  if (standings.length === 0) return NO_BLOCKERS
-  const told = standings.slice(0, BLOCKERS_TOLD_MAX)
+  const told = standingsOf(claim, entries, now).slice(0, BLOCKERS_TOLD_MAX)
   return told.map(({ entry, kind }) => describeBlocker(entry, kind, now))
 }
-
-const NO_BLOCKERS: readonly Blocker[] = []
 
 /** Whether a lease cannot be released before this waiter's request ends. Only its own holder's leases count. */
 export function isUnder(waiter: Pick<Claim, 'holder' | 'under'>, lease: Lease): boolean {
@@ -109,9 +122,9 @@ export function ownBlockersOf(
     return entry.kind === 'lease' && isUnder(claim, entry)
   }
   let hasOwn = false
-  for (const entry of draft.entries.values()) hasOwn ||= entry.id !== claim.id && isOwn(entry)
+  for (const entry of draft.entries.values()) hasOwn ||= isOwn(entry)
   // Most have nothing else there, however many others wait.
-  if (!hasOwn) return NO_BLOCKERS
+  if (!hasOwn) return []
   return standingsOf(claim, draft.entries.values(), now)
     .filter(({ entry, kind }) => kind !== 'lock_delay' && isOwn(entry))
     .map(({ entry, kind }) => describeBlocker(entry, kind, now))
@@ -171,17 +184,17 @@ export function standingsOf(
   const sharers: Standing[] = []
   let places = placesOf(claim)
   for (const entry of entries) {
-    if (entry.id === claim.id || !overlap(claim, entry)) continue
+    if (!touches(claim, entry)) continue
     const kind = standing(claim, entry, now)
     if (kind === null) continue
-    if (conflicts(claim, entry)) standings.push({ entry, kind })
-    else if (claim.slots !== null) {
+    if (areRivals(claim, entry)) standings.push({ entry, kind })
+    else {
       sharers.push({ entry, kind })
       places = Math.min(places, placesOf(entry))
     }
   }
   if (sharers.length >= places) standings.push(...sharers)
-  return standings.length > 1 ? standings.sort(compareStandings) : standings
+  return standings.sort(compareStandings)
 }
 
 /** A queue may be thousands long; a blocked requester wants to know who goes first. */
@@ -201,9 +214,7 @@ const RANK: Readonly<Record<Blocker['kind'], number>> = {
 
 function compareStandings(a: Standing, b: Standing): number {
   if (a.kind !== b.kind) return RANK[a.kind] - RANK[b.kind]
-  if (a.entry.kind === 'ticket' && b.entry.kind === 'ticket')
-    return compareTickets(a.entry, b.entry)
-  return a.entry.id < b.entry.id ? -1 : 1
+  return compareEntries(a.entry, b.entry)
 }
 
 /** Whether anything blocks `claim`, without the cost of describing it. */
@@ -220,9 +231,8 @@ export function isBlockedBy(
   let sharers = 0
   let places = placesOf(claim)
   for (const entry of entries) {
-    if (entry.id === claim.id || !overlap(claim, entry)) continue
-    if (!stands(entry)) continue
-    if (conflicts(claim, entry)) return true
+    if (!touches(claim, entry) || !stands(entry)) continue
+    if (areRivals(claim, entry)) return true
     sharers += 1
     places = Math.min(places, placesOf(entry))
   }
@@ -257,9 +267,7 @@ function comesBefore(ticket: Ticket, claim: Claim | Ticket): boolean {
 
 export function describeBlocker(entry: Entry, kind: Blocker['kind'], now: Now): Blocker {
   const isLease = entry.kind === 'lease'
-  const until = isLease
-    ? ((kind === 'lock_delay' ? entry.lockedUntil : null) ?? entry.deadline)
-    : (entry.offer?.deadline ?? entry.deadline)
+  const until = liveDeadline(entry) ?? entry.deadline
   return {
     kind,
     leaseId: entry.id,

@@ -4,7 +4,14 @@
  *
  * No sweeper is needed for any of this; a background sweep only settles sooner what a later command would settle.
  */
-import { blockersOf, compareIds, compareTickets, isBlocked, type Blocker } from './conflict.ts'
+import {
+  blockersOf,
+  compareEntries,
+  compareIds,
+  compareTickets,
+  isBlocked,
+  type Blocker,
+} from './conflict.ts'
 import { eventCommon, type Draft } from './draft.ts'
 import { keptAloneUntil } from './keep-alive.ts'
 import {
@@ -50,17 +57,11 @@ function dueEntries(draft: Draft): readonly Entry[] {
     const deadline = liveDeadline(entry)
     if (deadline !== null && hasPassed(deadline, draft.now.tick)) (due ??= []).push(entry)
   }
-  return due?.sort(compareDue) ?? NONE
+  return due?.sort(compareEntries) ?? NONE
 }
 
 /** What most looks find, so that nothing has to be made for it. */
 const NONE: readonly never[] = []
-
-function compareDue(a: Entry, b: Entry): number {
-  if (a.kind === 'ticket' && b.kind === 'ticket') return compareTickets(a, b)
-  if (a.kind !== b.kind) return a.kind === 'lease' ? -1 : 1
-  return a.id < b.id ? -1 : 1
-}
 
 function settleLease(draft: Draft, lease: Lease): void {
   const { now } = draft
