@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { decide } from '../../src/core/decide.ts'
 import type { Acquire } from '../../src/core/command.ts'
 import { commitOf, NOTHING } from '../../src/core/commit.ts'
-import type { Entry, Lease } from '../../src/core/lease.ts'
+import type { Entry, Lease, Ticket } from '../../src/core/lease.ts'
 import { TICKETS_PER_REALM_MAX } from '../../src/core/limits.ts'
 import { DEFAULT_SETTINGS, type Settings } from '../../src/core/settings.ts'
 import {
@@ -24,6 +24,7 @@ import {
 } from './builders.ts'
 
 const offered = ticket({ offer: { fence: 1001, deadline: tickAt(WINDOW_MS) } })
+const lockedUntil = tickAt(9_000)
 
 interface Case {
   readonly name: string
@@ -341,7 +342,36 @@ describe('an acquire that waits', () => {
     const command = acquire({ ...session, mode: 'shared', ...asked })
     const { outcome } = decide(view([own]), command, nowAt(1))
     expect(outcome.kind).toBe(kind)
-    if (outcome.kind === 'held') expect(outcome.notWaiting).toBe('own')
+    if (outcome.kind !== 'held') return
+    expect(outcome).toMatchObject({ notWaiting: 'own', blockers: [{ kind: 'lease' }] })
+  })
+
+  const cyds = { holder: 'cyd', session: 'session-of-cyd' }
+  it.each<[string, Entry]>([
+    ['the lease of another', lease()],
+    ['a lock delay after its own lease', lease({ ...cyds, state: 'expired', lockedUntil })],
+  ])('waits for %s even if its session does one thing after another', (_, blocker) => {
+    const command = acquire({ ...WAITING, sequential: true })
+    const { outcome } = decide(view([blocker]), command, nowAt(1))
+    expect(outcome).toMatchObject({ kind: 'queued', blockers: [{ leaseId: blocker.id }] })
+  })
+
+  const [shared, counted] = [{ mode: 'shared' } as const, { mode: 'shared', slots: 2 } as const]
+  it.each<[string, string, Partial<Ticket>, Partial<Acquire>]>([
+    ['share, for a share', 'held', shared, shared],
+    ['lease alone, for a share', 'queued', {}, shared],
+    ['share, for a lease alone', 'queued', shared, {}],
+    ['lease alone, for a lease alone', 'queued', {}, {}],
+    ['place, for a share', 'queued', counted, shared],
+    ['share, for a place', 'queued', shared, counted],
+    ['place, for a place', 'queued', counted, counted],
+  ])('of such a session goes before its own ticket for a %s: %s', (_, kind, own, asked) => {
+    const command = acquire({ ...WAITING, ...asked, sequential: true, priority: 1 })
+    const entries = [lease(), ticket({ ...cyds, ...own })]
+    const { outcome } = decide(view(entries), command, nowAt(1))
+    expect(outcome.kind).toBe(kind)
+    if (outcome.kind !== 'held') return
+    expect(outcome).toMatchObject({ notWaiting: 'own', blockers: [{ kind: 'ticket' }] })
   })
 
   it('is refused at once when a lease that it is under blocks it, and that is its own', () => {
@@ -426,6 +456,18 @@ describe('an acquire that asks holders to finish', () => {
   it('asks none that does not stand in its way', () => {
     const decision = decide(view([breakable, ticket()]), { ...asking, mode: 'shared' }, nowAt(1))
     expect(told(decision)).toEqual(['lease.queued 3'])
+  })
+
+  it('asks all that stand in its way, in one order however a store keeps them, and none elsewhere', () => {
+    const other = { ...breakable, id: id(7), holder: 'bob' }
+    const elsewhere = { ...breakable, id: id(8), resource: file('/a') }
+    for (const kept of [
+      [breakable, other, elsewhere],
+      [elsewhere, other, breakable],
+    ]) {
+      const decision = decide(view(kept), asking, nowAt(1))
+      expect(told(decision)).toEqual(['lease.queued 3', 'lease.revoking 1', 'lease.revoking 7'])
+    }
   })
 })
 

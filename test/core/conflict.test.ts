@@ -1,7 +1,24 @@
 import { describe, expect, it } from 'vitest'
 import { blockersOf, compareTickets, isBlocked } from '../../src/core/conflict.ts'
+import { decide, decideSeveral } from '../../src/core/decide.ts'
 import type { Entry } from '../../src/core/lease.ts'
-import { id, lease, nowAt, tickAt, ticket, TTL_MS, WALL_MS } from './builders.ts'
+import { parseResource } from '../../src/core/resource.ts'
+import {
+  acquireAll,
+  claim,
+  file,
+  GROUP,
+  id,
+  lease,
+  nowAt,
+  tickAt,
+  ticket,
+  told,
+  TTL_MS,
+  view,
+  WAITING,
+  WALL_MS,
+} from './builders.ts'
 
 const mine = ticket({ id: id(9), holder: 'me', orderUs: 50 })
 
@@ -19,6 +36,8 @@ describe('what stands in the way of a ticket', () => {
     ['an offer that has lapsed', { ...offer(49), offer: { fence: 7, deadline: tickAt(1) } }, null],
     ['a waiter that is dead', ticket({ orderUs: 49, deadline: tickAt(1) }), null],
     ['itself', mine, null],
+    ['itself, with its offer', { ...offer(50), id: mine.id }, null],
+    ['a lease elsewhere', lease({ resource: file('/a') }), null],
   ])('%s: %s', (_, entry, kind) => {
     const blockers = blockersOf(mine, [entry], nowAt(1))
     expect(blockers.map((blocker) => blocker.kind)).toEqual(kind === null ? [] : [kind])
@@ -54,6 +73,21 @@ describe('what stands in the way of a ticket', () => {
     }
   })
 
+  it('is told of waiters in the order in which they are served, whatever their ids', () => {
+    const [late, early] = [ticket({ id: id(2), orderUs: 20 }), ticket({ id: id(3), orderUs: 10 })]
+    const order = [id(3), id(2)]
+    for (const kept of [
+      [late, early],
+      [early, late],
+    ]) {
+      const offers = kept.map((each) => ({ ...offer(each.orderUs), id: each.id }))
+      for (const entries of [kept, offers]) {
+        const blockers = blockersOf(mine, entries, nowAt(1))
+        expect(blockers.map((blocker) => blocker.leaseId)).toEqual(order)
+      }
+    }
+  })
+
   it('of an offer says its fence, and of a ticket that it has none', () => {
     expect(blockersOf(mine, [offer(1)], nowAt(1))).toMatchObject([
       { fence: 7, remainingMs: 7_999, expiresAtMs: null },
@@ -65,6 +99,23 @@ describe('what stands in the way of a ticket', () => {
 })
 
 describe('the queue', () => {
+  it('counts for how long a waiter has waited from its arrival, whatever its priority', () => {
+    const urgent = ticket({ priority: 1, orderUs: 2_000_000 - 10_000_000 })
+    const { outcome } = decide(view([lease(), urgent]), claim(), nowAt(2_500))
+    expect(outcome).toMatchObject({ kind: 'queued', waitedMs: 500 })
+  })
+
+  it('has a new place for what a request for several has lost, beside the ticket that it still has', () => {
+    const asked = { mode: 'shared', sequential: true, ...WAITING } as const
+    const other = parseResource('work:W-2')
+    const members = [asked, { ...asked, leaseId: id(4), resource: other }]
+    const own = ticket({ holder: 'cyd', mode: 'shared', id: id(3), group: GROUP })
+    const views = [view([lease(), own]), view()]
+    const decision = decideSeveral(views, acquireAll(members), nowAt(1))
+    expect(decision.outcome.kind).toBe('queued_all')
+    expect(told(decision)).toEqual(['lease.queued 4'])
+  })
+
   it('is a total order: by filing, then by id', () => {
     const [a, b, c] = [
       ticket({ id: id(3), orderUs: 1 }),
