@@ -60,13 +60,19 @@ export async function connectRedis(options: RedisConnectOptions): Promise<Reache
   const address = addressOf(url)
   const shown = showUrl(address)
   const driver = await connectTo(address, shown, options)
-  return { ...reached(driver, shown, options), close: () => driver.disconnect() }
+  const own = reached(driver, shown, options)
+  const close = (): void => {
+    own.close()
+    driver.disconnect()
+  }
+  return { ...own, close }
 }
 
 function reached(driver: RedisDriver, url: string, options: RedisConnectOptions): ReachedRedis {
   const { runtime = systemRuntime, callMs = CALL_MS_DEFAULT } = options
   const facts = { url, runtime, callMs }
-  return { ...facts, calls: new RedisCalls(driver, facts), close: () => undefined }
+  const calls = new RedisCalls(driver, facts)
+  return { ...facts, calls, close: () => calls.close() }
 }
 
 async function connectTo(

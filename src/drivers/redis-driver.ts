@@ -79,8 +79,8 @@ export interface RedisDriver {
   readonly keepers: readonly RedisCommand[]
   /** Gives up a connection that has gone silent and makes it anew. */
   reconnect(): void
-  /** How many connections were lost on which it may have sent what it then sends again by itself. */
-  readonly losses: number
+  /** Whenever a connection is lost on which it may have sent what it then sends again by itself. */
+  onLost(listener: () => void): () => void
 }
 
 export function driverOf(client: unknown): RedisDriver {
@@ -105,7 +105,6 @@ const COMMON_METHODS = ['duplicate', 'connect', 'subscribe', 'unsubscribe', 'on'
 function ioredisDriver(client: IoredisClient): RedisDriver {
   const send = commandsOf(client)
   const isCluster = client.isCluster === true
-  const lost = lossesOf(client)
   const driver: RedisDriver = {
     ...{ send, isCluster, keyPrefix: client.options?.keyPrefix, ...connectionEvents(client) },
     get isReady() {
@@ -120,9 +119,8 @@ function ioredisDriver(client: IoredisClient): RedisDriver {
       return (isCluster ? client.nodes?.('master').map(commandsOf) : undefined) ?? [send]
     },
     reconnect: () => client.disconnect(true),
-    get losses() {
-      return lost.count
-    },
+    // A Cluster says of each of its connections that it was lost.
+    onLost: (listener) => hearing(client, ['close', '-node'], listener),
     duplicate: () => {
       // A listener subscribes again by itself. When the driver does it and the connection is lost meanwhile, no caller
       // hears the rejection, which ends the process.
@@ -168,7 +166,7 @@ function nodeRedisDriver(client: NodeRedisClient): RedisDriver {
     // A connection of ours is one of ioredis; this driver finds out by itself when a server has gone.
     reconnect: () => client.destroy(),
     // This driver sends nothing twice.
-    losses: 0,
+    onLost: () => () => undefined,
     duplicate: () => {
       const other = client.duplicate()
       hearErrors(other)
@@ -183,32 +181,25 @@ function nodeRedisDriver(client: NodeRedisClient): RedisDriver {
   }
 }
 
-const losses = new WeakMap<IoredisClient, { count: number }>()
-
-/** Counted once for each client, however many stores use it. A Cluster says of each of its connections that it was lost. */
-function lossesOf(client: IoredisClient): { readonly count: number } {
-  const known = losses.get(client)
-  if (known !== undefined) return known
-  const lost = { count: 0 }
-  losses.set(client, lost)
-  for (const event of ['close', '-node']) client.on(event, () => void (lost.count += 1))
-  return lost
-}
-
 /** Drivers have different words for it. */
 const CLOSED_EVENTS = ['close', 'end', 'reconnecting']
 
 function connectionEvents(
   client: Pick<IoredisClient, 'on' | 'off'>,
 ): Pick<RedisDriver, 'onReady' | 'onClosed'> {
-  const hearing = (events: readonly string[], listener: () => void) => {
-    for (const event of events) client.on(event, listener)
-    return () => events.forEach((event) => client.off(event, listener))
-  }
   return {
-    onReady: (listener) => hearing(['ready'], listener),
-    onClosed: (listener) => hearing(CLOSED_EVENTS, listener),
+    onReady: (listener) => hearing(client, ['ready'], listener),
+    onClosed: (listener) => hearing(client, CLOSED_EVENTS, listener),
   }
+}
+
+function hearing(
+  client: Pick<IoredisClient, 'on' | 'off'>,
+  events: readonly string[],
+  listener: () => void,
+): () => void {
+  for (const event of events) client.on(event, listener)
+  return () => events.forEach((event) => client.off(event, listener))
 }
 
 /**
@@ -237,11 +228,14 @@ export interface CallFacts {
 export class RedisCalls {
   readonly driver: RedisDriver
   readonly #facts: CallFacts
+  readonly #stopCounting: () => void
+  #losses = 0
   #closed = false
 
   constructor(driver: RedisDriver, facts: CallFacts) {
     this.driver = driver
     this.#facts = facts
+    this.#stopCounting = driver.onLost(() => (this.#losses += 1))
   }
 
   /** The server's reply. An error that the server itself gave is thrown as it is, for the caller to judge. */
@@ -249,18 +243,19 @@ export class RedisCalls {
     const { url, callMs, runtime } = this.#facts
     if (this.#closed) throw closedError()
     if (!this.driver.isReady) throw redisError(new Error('not connected'), { url, effect: 'reads' })
-    const { losses } = this.driver
+    const losses = this.#losses
     try {
       return await within(runtime, callMs, this.driver.send(args), `no answer for ${callMs} ms`)
     } catch (error) {
       if (isNoScript(error)) throw error
-      const mayBeSecond = this.driver.losses !== losses
+      const mayBeSecond = this.#losses !== losses
       throw redisError(error, { url, effect, mayBeSecond })
     }
   }
 
   close(): void {
     this.#closed = true
+    this.#stopCounting()
   }
 }
 

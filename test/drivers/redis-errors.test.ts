@@ -5,7 +5,12 @@ import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 
 it('a mistake of the program is not dressed as a fault of the server', async () => {
   const mistake = new TypeError('undefined is not a function')
-  const driver = { isReady: true, send: () => Promise.reject(mistake) } as unknown as RedisDriver
+  const client = {
+    isReady: true,
+    send: () => Promise.reject(mistake),
+    onLost: () => () => undefined,
+  }
+  const driver = client as unknown as RedisDriver
   const calls = new RedisCalls(driver, { url: 'redis:', callMs: 1_000, runtime: systemRuntime })
   await expect(calls.send(['GET', 'x'], 'reads')).rejects.toBe(mistake)
   await expect(calls.send(['SET', 'x', '1'], 'writes')).rejects.toBe(mistake)
