@@ -122,28 +122,36 @@ const LINKS_MAX = 40
  * unresolved: one file under two names, and both granted.
  */
 export function canonicalPath(absolutePath: string): string {
-  return resolve(absolutePath, LINKS_MAX)
+  return resolve(absolutePath, { linksLeft: LINKS_MAX })
 }
 
-function resolve(absolutePath: string, linksLeft: number): string {
+function resolve(absolutePath: string, budget: { linksLeft: number }): string {
   // With a slash behind it, a link whose target does not exist is none.
   let existing = absolutePath.replace(/(?<=.)\/+$/, '')
   const missing: string[] = []
   for (;;) {
-    const resolved = ifThere(() => fs.realpathSync.native(existing))
-    if (resolved !== null) return path.join(resolved, ...missing)
-    const target = ifThere(() => linkAt(existing))
-    if (target !== null) {
-      if (linksLeft === 0) throw loopError(existing)
-      // Not by `path.resolve`: it takes `..` out by the spelling, and a directory before it may be a link to elsewhere.
-      const followed = path.isAbsolute(target) ? target : `${path.dirname(existing)}/${target}`
-      return path.join(resolve(followed, linksLeft - 1), ...missing)
+    const found = ifThere(() => fs.realpathSync.native(existing)) ?? followLink(existing, budget)
+    if (found !== null) {
+      const name = path.join(found, ...missing)
+      // Behind what does not exist yet, `..` leads back to what may be a link.
+      return missing.includes('..') ? resolve(name, budget) : name
     }
     const parent = path.dirname(existing)
     if (parent === existing) return absolutePath
     missing.unshift(path.basename(existing))
     existing = parent
   }
+}
+
+/** Where a link leads whose target does not exist; null for what is no link. */
+function followLink(name: string, budget: { linksLeft: number }): string | null {
+  const target = ifThere(() => linkAt(name))
+  if (target === null) return null
+  if (budget.linksLeft === 0) throw loopError(name)
+  budget.linksLeft -= 1
+  // Not by `path.resolve`: it takes `..` out by the spelling, and a directory before it may be a link to elsewhere.
+  const followed = path.isAbsolute(target) ? target : `${path.dirname(name)}/${target}`
+  return resolve(followed, budget)
 }
 
 /** Where a link leads; null for what is no link, as when another process has just made a file of that name. */

@@ -42,9 +42,12 @@ it('a link that goes up goes up from where it is, and not from where its spellin
   fs.symlinkSync(path.join('real', 'deep'), path.join(root, 'short'))
   fs.symlinkSync(path.join('..', 'later.ts'), path.join(root, 'real', 'deep', 'up'))
   fs.symlinkSync('short/../later.ts/', path.join(root, 'down'))
+  fs.symlinkSync('missing/../short/up', path.join(root, 'back'))
   const name = path.join(root, 'real', 'later.ts')
-  const spellings = ['short/up', 'real/deep/up', 'down'].map((each) => path.join(root, each))
-  expect(spellings.map(canonicalPath)).toEqual([name, name, name])
+  const spellings = ['short/up', 'real/deep/up', 'down', 'back'].map((each) =>
+    path.join(root, each),
+  )
+  expect(spellings.map(canonicalPath)).toEqual([name, name, name, name])
   fs.writeFileSync(path.join(root, 'short', 'up'), '')
   expect(spellings.slice(0, 2).map(canonicalPath)).toEqual([name, name])
 })
