@@ -5,7 +5,7 @@
 import type { Resource } from '../core/resource.ts'
 import type { LeaseTable } from './lease-table.ts'
 import type { LogicalTick } from './logical-tick.ts'
-import { digestOf, inOrder } from './reducer-checkpoint.ts'
+import { digestOf, ordered } from './reducer-checkpoint.ts'
 import { isExpiredAt, isExpiredAtTick, type RegisteredLease } from './registered-lease.ts'
 import { isTerminal } from './registrar-words.ts'
 import { compareTimes, parseWallTime, type WallTime } from './wall-time.ts'
@@ -56,11 +56,11 @@ export class LeaseReducerState {
       ...activeByResource.values(),
       ...[...sharersByResource.values()].flatMap((set) => [...set]),
     ]
-    return inOrder(ids.map((id) => leases.get(id)).filter((lease) => lease !== undefined))
+    return ordered(ids.map((id) => leases.get(id)).filter((lease) => lease !== undefined))
   }
 
   leasesByActor(actorId: string): readonly RegisteredLease[] {
-    return inOrder([...this.#table.leases.values()].filter((lease) => lease.actorId === actorId))
+    return ordered([...this.#table.leases.values()].filter((lease) => lease.actorId === actorId))
   }
 
   /** Active leases that are over at this tick, or of which that cannot be told. */

@@ -69,13 +69,13 @@ export function restoreTable(table: LeaseTable, text: unknown): void {
 
 function keptState({ leases, tickets, pruned }: LeaseTable): KeptState {
   return {
-    leases: inOrder([...leases.values()]).map(keptLease),
+    leases: ordered([...leases.values()]).map(keptLease),
     tickets: [...tickets.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1)),
     pruned: [...pruned].toSorted(),
   }
 }
 
-export function inOrder(leases: readonly RegisteredLease[]): readonly RegisteredLease[] {
+export function ordered(leases: readonly RegisteredLease[]): readonly RegisteredLease[] {
   return leases.toSorted((a, b) => (a.leaseId < b.leaseId ? -1 : 1))
 }
 
