@@ -1,5 +1,8 @@
 /** Other programs, run to their end, and what they print. Node's module for it is loaded with the first: most commands start none. */
 import type { ChildProcessWithoutNullStreams } from 'node:child_process'
+import { report } from './diagnostics.ts'
+import { hasCode } from './file-system.ts'
+import { clearTimeout, setTimeout } from './system-runtime.ts'
 
 interface ProgramOptions {
   readonly cwd: string
@@ -9,7 +12,7 @@ interface ProgramOptions {
   readonly input?: string | Buffer
   /** Its stdin ends when it has printed this. Default: behind the input. */
   readonly until?: RegExp
-  /** It is ended after so long. Default: never. */
+  /** It is ended after so long, with all that it has started. Default: never. */
   readonly limitMs?: number
 }
 
@@ -23,10 +26,11 @@ export interface ProgramEnd {
 /** Resolves however the program ended; rejects with the system's error for one that could not be started. */
 export async function runProgram(
   [file = '', ...args]: readonly string[],
-  { cwd, env, input = '', until, limitMs = 0 }: ProgramOptions,
+  { cwd, env, input = '', until, limitMs }: ProgramOptions,
 ): Promise<ProgramEnd> {
   const { spawn } = process.getBuiltinModule('node:child_process')
-  const options = { cwd, timeout: limitMs, ...(env === undefined ? {} : { env }) }
+  const hasLimit = limitMs !== undefined
+  const options = { cwd, detached: hasLimit, ...(env === undefined ? {} : { env }) }
   const child = spawn(file, args, { ...options, stdio: 'pipe' })
   const stdout = collect(child.stdout)
   const stderr = collect(child.stderr)
@@ -43,8 +47,23 @@ export async function runProgram(
       if (until.test(Buffer.concat(stdout).toString())) child.stdin.end()
     })
   }
-  const exitCode = await ended
+  const limit = hasLimit ? setTimeout(() => endGroup(child), limitMs) : undefined
+  const exitCode = await ended.finally(() => clearTimeout(limit))
   return { exitCode, stdout: Buffer.concat(stdout), stderr: Buffer.concat(stderr).toString() }
+}
+
+/**
+ * Ends a program that leads a group of its own. What it has started has its output open, without whose end the program is not
+ * over, and may have left the group.
+ */
+function endGroup(child: ChildProcessWithoutNullStreams): void {
+  try {
+    if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
+  } catch (error) {
+    if (!hasCode(error, 'ESRCH')) report('runtime/program', error)
+  }
+  child.stdout.destroy()
+  child.stderr.destroy()
 }
 
 /** The parts that the stream gives, as they come. */
