@@ -8,7 +8,7 @@
 import { createHash } from 'node:crypto'
 import { parseBudget, type Budget } from '../core/budget.ts'
 import { excessOf, type Allowance } from '../core/derivation.ts'
-import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
+import { invalid, isLeaseError, LeaseError, type ErrorCode } from '../core/errors.ts'
 import { parseExtent, parseMode } from '../core/input.ts'
 import { DERIVATION_DEPTH_MAX } from '../core/limits.ts'
 import { parseResource, type Extent, type Mode, type Resource } from '../core/resource.ts'
@@ -307,15 +307,6 @@ function blocksOf(token: string): readonly Block[] {
   return blocks
 }
 
-function refused(
-  code:
-    | 'INVALID_SIGNATURE'
-    | 'INVALID_DERIVATION'
-    | 'INVALID_EXPIRATION'
-    | 'LEASE_EXPIRED'
-    | 'UNAUTHORIZED',
-  message: string,
-  { id, holder, expiresAtMs }: Grant,
-): LeaseError {
+function refused(code: ErrorCode, message: string, { id, holder, expiresAtMs }: Grant): LeaseError {
   return new LeaseError(code, message, { details: { leaseId: id, holder, expiresAtMs } })
 }
