@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import type { Lease } from '../../core/lease.ts'
 import { parseResource } from '../../core/resource.ts'
 import type { Behaviour } from './harness.ts'
-import { TTL_MS, WORK, type Stage } from './stage.ts'
+import { placeOf, TTL_MS, WORK, type Stage } from './stage.ts'
 
 const FLOW = parseResource('workflow:order-991')
 const OTHER = parseResource('workflow:order-992')
@@ -71,10 +71,8 @@ export const epochBehaviours: readonly Behaviour[] = [
     async run(stage) {
       const lease = await flow(stage)
       await used(stage, lease, 0, 7)
-      const { id: leaseId, resource, extent, holder } = lease
-      const newLeaseId = stage.id()
-      const parts = { leaseId, resource, extent, holder, to: 'bob', newLeaseId, requestId: null }
-      const outcome = await stage.run({ kind: 'transfer', ...parts })
+      const receiver = { to: 'bob', newLeaseId: stage.id(), requestId: null }
+      const outcome = await stage.run({ kind: 'transfer', ...placeOf(lease), ...receiver })
       assert(outcome.kind === 'transferred' && outcome.lease !== null)
       assert.equal(outcome.lease.epoch, 7)
       assert.deepEqual(await used(stage, outcome.lease, 7), [7, 8])
@@ -87,8 +85,7 @@ export const epochBehaviours: readonly Behaviour[] = [
       const ticket = await stage.queue({ resource: FLOW, holder: 'bob' })
       await used(stage, lease, 0, 2)
       await stage.release(lease)
-      const { leaseId, resource, extent, holder, session } = ticket
-      const outcome = await stage.run({ kind: 'claim', leaseId, resource, extent, holder, session })
+      const outcome = await stage.claim(ticket)
       assert(outcome.kind === 'granted')
       assert.equal(outcome.lease.epoch, 2)
     },
@@ -109,10 +106,9 @@ export const epochBehaviours: readonly Behaviour[] = [
     name: 'an advance is one event, which folds; a repeated request has no other effect',
     async run(stage) {
       const lease = await flow(stage)
-      const { id: leaseId, resource, extent, holder } = lease
-      const parts = { leaseId, resource, extent, holder, from: 0, count: 3 }
       const requestId = stage.id()
-      const command = { kind: 'advance', ...parts, reason: 'state: paid', requestId } as const
+      const epochs = { from: 0, count: 3, reason: 'state: paid', requestId }
+      const command = { kind: 'advance', ...placeOf(lease), ...epochs } as const
       for (let i = 0; i < 2; i += 1) {
         const outcome = await stage.run(command)
         assert(outcome.kind === 'advanced')

@@ -3,9 +3,8 @@ import assert from 'node:assert/strict'
 import { parseResource } from '../../core/resource.ts'
 import type { EntryQuery } from '../../store-port/store.ts'
 import type { Behaviour } from './harness.ts'
-import { TTL_MS, WINDOW_MS, WORK, type Stage } from './stage.ts'
+import { OTHER, TTL_MS, WINDOW_MS, WORK, type Stage } from './stage.ts'
 
-const OTHER = parseResource('work:W-2')
 const FILE = parseResource('file:/src/a.ts')
 
 export const findBehaviours: readonly Behaviour[] = [

@@ -6,9 +6,8 @@ import { parseResource } from '../../core/resource.ts'
 import { NO_SCOPE } from '../../core/scope.ts'
 import type { HistoryQuery } from '../../store-port/store.ts'
 import type { Behaviour } from './harness.ts'
-import { refusesWith, TTL_MS, WORK, type Stage } from './stage.ts'
+import { OTHER, refusesWith, TTL_MS, WORK, type Stage } from './stage.ts'
 
-const OTHER = parseResource('work:W-2')
 const DELAYED = parseResource('work:W-delayed')
 const DERIVED = parseResource('work:W-derived')
 const AUTHORITY = { scope: { ...NO_SCOPE, tools: ['edit'] }, limits: { tokens: 7 } }
@@ -82,12 +81,12 @@ export const historyBehaviours: readonly Behaviour[] = [
     async run(stage) {
       const written = stage.recordEvents()
       const held = await stage.grant()
-      const { leaseId } = await stage.queue({ holder: 'bob', authority: AUTHORITY })
+      const queued = await stage.queue({ holder: 'bob', authority: AUTHORITY })
+      const { leaseId } = queued
       const [ticket] = (await stage.entries()).filter(({ id }) => id === leaseId)
       assert.deepEqual(ticket?.delegation, rootWith(AUTHORITY))
       await stage.release(held)
-      const place = { leaseId, resource: WORK, extent: 'exact' } as const
-      await stage.run({ kind: 'claim', ...place, holder: 'bob', session: 'session-of-bob' })
+      await stage.claim(queued)
       assert.deepEqual((await stage.kept(leaseId))?.delegation, rootWith(AUTHORITY))
       assert.deepEqual(await stage.events(), written)
     },
@@ -210,10 +209,10 @@ const EVERY_RECORDED_TYPE: readonly string[] = LEASE_EVENT_TYPES.filter((type) =
 /** Ada holds and renews, Bob waits, Ada releases, Bob claims. */
 async function handover(stage: Stage): Promise<void> {
   const lease = await stage.grant()
-  const { leaseId, resource, extent, holder, session } = await stage.queue({ holder: 'bob' })
+  const ticket = await stage.queue({ holder: 'bob' })
   await stage.renew(lease)
   await stage.release(lease)
-  const outcome = await stage.run({ kind: 'claim', leaseId, resource, extent, holder, session })
+  const outcome = await stage.claim(ticket)
   assert.equal(outcome.kind, 'granted')
 }
 

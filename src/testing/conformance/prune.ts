@@ -4,9 +4,8 @@ import { isLeaseError } from '../../core/errors.ts'
 import { parseResource } from '../../core/resource.ts'
 import type { Position, Pruned } from '../../store-port/store.ts'
 import type { Behaviour } from './harness.ts'
-import { TTL_MS, WORK, type Stage } from './stage.ts'
+import { OTHER, TTL_MS, WORK, type Stage } from './stage.ts'
 
-const OTHER = parseResource('work:W-2')
 const AGE_MS = 1_000_000
 
 export const pruneBehaviours: readonly Behaviour[] = [

@@ -5,7 +5,7 @@
 import type { Command } from '../../core/command.ts'
 import { parseResource, type Reach } from '../../core/resource.ts'
 import { randomFrom } from '../fake-runtime.ts'
-import { TTL_MS, WINDOW_MS, type Stage } from './stage.ts'
+import { placeOf, TTL_MS, WINDOW_MS, type LeasePlace, type Stage } from './stage.ts'
 
 export interface ScriptOptions {
   readonly seed: number
@@ -20,21 +20,16 @@ const PLACES: readonly Reach[] = [
 ]
 const HOLDERS = ['ada', 'bob', 'cyd', "d'Arc"]
 
-interface Known extends Reach {
-  readonly leaseId: string
-  readonly holder: string
-}
-
 export async function playScript(stage: Stage, { seed, steps }: ScriptOptions): Promise<void> {
   const random = randomFrom(seed)
-  const known: Known[] = []
+  const known: LeasePlace[] = []
   for (let step = 0; step < steps; step += 1) {
     if (random() < 0.2) stage.clock.pass(pick(random, [1, WINDOW_MS - 1, WINDOW_MS, TTL_MS]))
     await stage.run(nextCommand(stage, random, known))
   }
 }
 
-function nextCommand(stage: Stage, random: () => number, known: Known[]): Command {
+function nextCommand(stage: Stage, random: () => number, known: LeasePlace[]): Command {
   const old = pick(random, known.slice(-12))
   if (old === undefined || random() < 0.35) {
     const { resource, extent } = pick(random, PLACES) ?? FIRST_PLACE
@@ -44,7 +39,7 @@ function nextCommand(stage: Stage, random: () => number, known: Known[]): Comman
     const lockDelayMs = random() < 0.1 ? WINDOW_MS : 0
     const request = { mode, lockDelayMs, priority: pick(random, [-1, 0, 0, 1]) } as const
     const command = stage.acquire({ resource, extent, wait, holder, ...request })
-    known.push({ leaseId: command.leaseId, resource, extent, holder })
+    known.push(placeOf(command))
     return command
   }
   const { leaseId, resource, extent, holder } = old
@@ -80,7 +75,7 @@ function nextCommand(stage: Stage, random: () => number, known: Known[]): Comman
 /** From an epoch that may be the next, of something that may be a workflow. */
 function advance(
   random: () => number,
-  { holder, ...place }: Known,
+  { holder, ...place }: LeasePlace,
   requestId: string | null,
 ): Command {
   const [from, count] = [pick(random, [0, 1, 2, 3]), pick(random, [1, 1, 2])]
@@ -88,7 +83,7 @@ function advance(
 }
 
 /** The receiver may go on with it. */
-function transfer(stage: Stage, known: Known[], { holder, ...place }: Known): Command {
+function transfer(stage: Stage, known: LeasePlace[], { holder, ...place }: LeasePlace): Command {
   const to = holder === 'ada' ? 'bob' : 'ada'
   const newLeaseId = stage.id()
   known.push({ ...place, leaseId: newLeaseId, holder: to })

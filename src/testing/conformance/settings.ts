@@ -3,9 +3,7 @@ import assert from 'node:assert/strict'
 import { parseResource } from '../../core/resource.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type { Behaviour } from './harness.ts'
-import { WORK } from './stage.ts'
-
-const OTHER = parseResource('work:W-2')
+import { OTHER, WORK } from './stage.ts'
 
 export const settingBehaviours: readonly Behaviour[] = [
   {

@@ -3,9 +3,8 @@ import assert from 'node:assert/strict'
 import type { Acquire, AcquireAll } from '../../core/command.ts'
 import { parseResource } from '../../core/resource.ts'
 import type { Behaviour } from './harness.ts'
-import { WORK, type Stage } from './stage.ts'
+import { OTHER, placeOf, WORK, type Stage } from './stage.ts'
 
-const OTHER = parseResource('work:W-2')
 const FILE = parseResource('file:/src/a.ts')
 
 export const severalBehaviours: readonly Behaviour[] = [
@@ -35,8 +34,8 @@ export const severalBehaviours: readonly Behaviour[] = [
     async run(stage) {
       const lease = await stage.grant({ mode: 'shared', slots: 2, lockDelayMs: 50 })
       const reader = await stage.grant({ holder: 'bob', mode: 'shared', slots: 2 })
-      const place = { resource: lease.resource, extent: lease.extent, holder: 'ada' }
-      await stage.run({ kind: 'upgrade', leaseId: lease.id, ...place, mayWait: true })
+      const place = placeOf(lease)
+      await stage.run({ kind: 'upgrade', ...place, mayWait: true })
       const upgrading = (await stage.events()).at(-1)
       const waits = { ...lease, upgrading: true, changedAtMs: upgrading?.atMs }
       assert.deepEqual(await stage.kept(lease.id), waits)
@@ -48,10 +47,10 @@ export const severalBehaviours: readonly Behaviour[] = [
       assert.deepEqual(await stage.kept(lease.id), alone)
       const newLeaseId = stage.id()
       const transfer = { to: 'eve', newLeaseId, requestId: null }
-      await stage.run({ kind: 'transfer', leaseId: lease.id, ...place, ...transfer })
+      await stage.run({ kind: 'transfer', ...place, ...transfer })
       const given = await stage.kept(newLeaseId)
       assert(given?.kind === 'lease' && !given.adopted && given.session === 'eve')
-      const eves = { leaseId: newLeaseId, ...place, holder: 'eve' }
+      const eves = { ...place, leaseId: newLeaseId, holder: 'eve' }
       await stage.run({ kind: 'adopt', ...eves, session: 'another session' })
       const operator = { by: 'op', reason: 'why', graceMs: 40, requestId: null }
       const { now } = await stage.see({ kind: 'revoke', ...eves, ...operator })
@@ -66,9 +65,8 @@ export const severalBehaviours: readonly Behaviour[] = [
     name: 'a lease that is upgraded and downgraded has its slots back, for the next requests',
     async run(stage) {
       const lease = await stage.grant({ mode: 'shared', slots: 2 })
-      const place = { resource: lease.resource, extent: lease.extent, holder: 'ada' }
-      await stage.run({ kind: 'upgrade', leaseId: lease.id, ...place, mayWait: false })
-      await stage.run({ kind: 'downgrade', leaseId: lease.id, ...place, requestId: null })
+      await stage.run({ kind: 'upgrade', ...placeOf(lease), mayWait: false })
+      await stage.run({ kind: 'downgrade', ...placeOf(lease), requestId: null })
       const [upgraded, downgraded] = (await stage.events()).slice(-2)
       assert(upgraded?.type === 'lease.upgraded' && downgraded?.type === 'lease.downgraded')
       const shared = { ...lease, fence: upgraded.fence, changedAtMs: downgraded.atMs }
@@ -130,9 +128,8 @@ export const severalBehaviours: readonly Behaviour[] = [
       const lease = await stage.grant()
       const ended = await stage.grant({ resource: OTHER, holder: 'bob' })
       await stage.release(ended)
-      const { id: leaseId, resource, extent } = lease
-      const transfer = { holder: 'ada', to: 'eve', newLeaseId: ended.id, requestId: null }
-      const outcome = await stage.run({ kind: 'transfer', leaseId, resource, extent, ...transfer })
+      const transfer = { to: 'eve', newLeaseId: ended.id, requestId: null }
+      const outcome = await stage.run({ kind: 'transfer', ...placeOf(lease), ...transfer })
       assert.equal(outcome.kind, 'id_taken')
       assert.equal((await stage.kept(ended.id))?.state, 'released')
       assert.deepEqual(await stage.kept(lease.id), lease)

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { mergeViews } from '../../core/acquire-all.ts'
-import type { Acquire, Command, SeveralCommand } from '../../core/command.ts'
+import type { Acquire, ClaimOffer, Command, SeveralCommand } from '../../core/command.ts'
 import { commitOf, NOTHING } from '../../core/commit.ts'
 import {
   decide,
@@ -19,7 +19,7 @@ import type { Entry, Lease, LeaseId } from '../../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../../core/limits.ts'
 import type { AcquireAllOutcome, AdvanceOutcome } from '../../core/outcome.ts'
 import type { ReadSet, RealmView } from '../../core/realm.ts'
-import { parseResource, type Resource } from '../../core/resource.ts'
+import { parseResource, type Reach, type Resource } from '../../core/resource.ts'
 import type { SettingKey } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
 import type { Decide, Store } from '../../store-port/store.ts'
@@ -30,6 +30,7 @@ import type { OpenedStore, StoreHarness } from './harness.ts'
 export const TTL_MS = 10_000
 export const WINDOW_MS = 5_000
 export const WORK: Resource = parseResource('work:W-1')
+export const OTHER: Resource = parseResource('work:W-2')
 
 /** What a decision saw and came to. */
 export interface Seen<Outcome> {
@@ -207,35 +208,32 @@ export class Stage {
     return command
   }
 
+  /** The waiter accepts what it was offered. */
+  async claim(ticket: Acquire): Promise<OutcomeOf<ClaimOffer>> {
+    return this.run({ kind: 'claim', ...placeOf(ticket), session: ticket.session })
+  }
+
   async release(lease: Lease, requestId: string | null = null): Promise<void> {
     const outcome = await this.run({
-      ...{ kind: 'release', leaseId: lease.id, resource: lease.resource, extent: lease.extent },
-      ...{ holder: lease.holder, releaseReason: 'voluntary', requestId },
+      ...{ kind: 'release', ...placeOf(lease), releaseReason: 'voluntary', requestId },
     })
     assert.equal(outcome.kind, 'released', JSON.stringify(outcome))
   }
 
   async renew(lease: Lease, requestId: string | null = null): Promise<void> {
-    const outcome = await this.run({
-      ...{ kind: 'renew', leaseId: lease.id, resource: lease.resource, extent: lease.extent },
-      ...{ holder: lease.holder, ttlMs: null, requestId },
-    })
+    const outcome = await this.run({ kind: 'renew', ...placeOf(lease), ttlMs: null, requestId })
     assert.equal(outcome.kind, 'renewed', JSON.stringify(outcome))
   }
 
   /** Uses up the next epochs of a workflow. */
   async advance(lease: Lease, from: number, count = 1): Promise<AdvanceOutcome> {
-    return this.run({
-      ...{ kind: 'advance', leaseId: lease.id, resource: lease.resource, extent: lease.extent },
-      ...{ holder: lease.holder, from, count, reason: null, requestId: null },
-    })
+    const epochs = { from, count, reason: null, requestId: null }
+    return this.run({ kind: 'advance', ...placeOf(lease), ...epochs })
   }
 
   async revoke(entry: Lease | Acquire, requestId: string | null = null): Promise<void> {
-    const leaseId = 'id' in entry ? entry.id : entry.leaseId
-    const { resource, extent } = entry
     const operator = { by: 'operator', reason: null, graceMs: 0, requestId }
-    const outcome = await this.run({ kind: 'revoke', leaseId, resource, extent, ...operator })
+    const outcome = await this.run({ kind: 'revoke', ...placeOf(entry), ...operator })
     assert.equal(outcome.kind, 'revoked', JSON.stringify(outcome))
   }
 
@@ -263,6 +261,18 @@ const DEFAULT_READ_SET = {
   requestId: null,
   depth: 'claims',
 } as const
+
+/** By what a command names a lease or a ticket. */
+export interface LeasePlace extends Reach {
+  readonly leaseId: LeaseId
+  readonly holder: string
+}
+
+export function placeOf(entry: Lease | Acquire): LeasePlace {
+  const leaseId = 'id' in entry ? entry.id : entry.leaseId
+  const { resource, extent, holder } = entry
+  return { leaseId, resource, extent, holder }
+}
 
 /** The ruling of the core, as the service asks for it. */
 export function ruling<C extends Command>(command: C): Decide<Seen<OutcomeOf<C>>> {

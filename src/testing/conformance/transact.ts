@@ -4,9 +4,7 @@ import { NOTHING, type Commit } from '../../core/commit.ts'
 import { readSetOf } from '../../core/decide.ts'
 import { parseResource } from '../../core/resource.ts'
 import type { Behaviour } from './harness.ts'
-import { ruling, WINDOW_MS, WORK } from './stage.ts'
-
-const OTHER = parseResource('work:W-2')
+import { OTHER, ruling, WINDOW_MS, WORK } from './stage.ts'
 
 export const transactBehaviours: readonly Behaviour[] = [
   {

@@ -2,9 +2,8 @@
 import assert from 'node:assert/strict'
 import { overlap, parseResource, type Extent, type Resource } from '../../core/resource.ts'
 import type { Behaviour } from './harness.ts'
-import { TTL_MS, WORK, type Stage } from './stage.ts'
+import { OTHER, TTL_MS, WORK, type Stage } from './stage.ts'
 
-const OTHER = parseResource('work:W-2')
 const EXTENTS: readonly Extent[] = ['exact', 'subtree']
 
 /** Names that a careless query would mix up. */
