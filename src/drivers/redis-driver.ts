@@ -292,14 +292,20 @@ export interface ScriptCall {
 
 /** Sends a script by its hash, and whole only if Redis does not know it. */
 export async function runScript(command: RedisCommand, call: ScriptCall): Promise<unknown> {
-  const { script, keys, args } = call
-  const rest = [String(keys.length), ...keys, ...args]
   try {
-    return await command(['EVALSHA', sha1(script), ...rest])
+    return await command(scriptCommand('EVALSHA', call))
   } catch (error) {
     if (!isNoScript(error)) throw error
-    return command(['EVAL', script, ...rest])
+    return command(scriptCommand('EVAL', call))
   }
+}
+
+export function scriptCommand(
+  by: 'EVAL' | 'EVALSHA',
+  { script, keys, args }: ScriptCall,
+): readonly Argument[] {
+  const text = by === 'EVAL' ? script : sha1(script)
+  return [by, text, String(keys.length), ...keys, ...args]
 }
 
 const hashes = new Map<string, string>()

@@ -9,6 +9,7 @@ import { invalid, isLeaseError, isMistake, LeaseError } from '../../core/errors.
 import { addressOf, dial, showUrl } from '../../drivers/redis-connect.ts'
 import {
   driverOf,
+  type Argument,
   type IoredisClient,
   type RedisClient,
   type RedisDriver,
@@ -16,7 +17,7 @@ import {
 import { lostUnlessReply } from '../../drivers/redis-errors.ts'
 import { answerWithin, type CallBound } from '../../client/retry.ts'
 
-export type PollCommand = readonly string[]
+export type PollCommand = readonly Argument[]
 /** The answer to one command; an `Error` when the server refused it. */
 export type PollReply = unknown
 

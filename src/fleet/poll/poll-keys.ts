@@ -184,7 +184,7 @@ if not run and ARGV[3] == '0' and others == 0 then return 0 end
 redis.call('SET', KEYS[2], string.format('%.0f', nowMs), 'PX', ARGV[2])
 return 1`
 
-export type ScriptName = 'acquire' | 'renew' | 'release' | 'transfer' | 'nodes' | 'handshake'
+type ScriptName = 'acquire' | 'renew' | 'release' | 'transfer' | 'nodes' | 'handshake'
 
 /**
  * The scripts that run inside Redis. The lease key holds the plain instance id and nothing else, exactly as `SET key id NX PX ttl`

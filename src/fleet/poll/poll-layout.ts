@@ -7,6 +7,8 @@ import { createHash } from 'node:crypto'
 import { LeaseError } from '../../core/errors.ts'
 import { parseLeaseId } from '../../core/input.ts'
 import { batchesOf } from '../../core/batches.ts'
+import { scriptCommand, type ScriptCall } from '../../drivers/redis-driver.ts'
+import { isNoScript } from '../../drivers/redis-errors.ts'
 import { report, reportTo } from '../../runtime/diagnostics.ts'
 import {
   asLeaseError,
@@ -23,7 +25,7 @@ import {
 import { LEASE_TTL_MS_DEFAULT, type FleetSettings } from '../fleet-options.ts'
 import type { ConnectionListener, PollClient, Send } from './poll-client.ts'
 import type { PollCommand, PollReply } from './poll-connection.ts'
-import { NODE_KEYS, type PollKeys, type ScriptName, SCRIPTS } from './poll-keys.ts'
+import { NODE_KEYS, type PollKeys, SCRIPTS } from './poll-keys.ts'
 
 /** The fence of a session without an owner for so long may be forgotten; the next is higher by the clock. */
 const FENCE_TTL_MS = 30 * 86_400_000
@@ -115,9 +117,9 @@ export class PollLayout implements FleetLayout {
     const keys = this.#keysOf(sessionId)
     const args = [instanceId, String(leaseTtlMs), String(FENCE_TTL_MS)]
     // On a Cluster these are on other servers than the lease.
-    if (this.#client.isCluster) return { script: 'acquire', keys, args }
+    if (this.#client.isCluster) return { script: SCRIPTS.acquire, keys, args }
     const more = [this.#client.server.runId, isReclaimed ? '1' : '0']
-    return { script: 'acquire', keys: [...keys, run, lost], args: [...args, ...more] }
+    return { script: SCRIPTS.acquire, keys: [...keys, run, lost], args: [...args, ...more] }
   }
 
   /** The data is not that of the server's run: a handshake comes before the scripts run again. */
@@ -137,7 +139,7 @@ export class PollLayout implements FleetLayout {
     const losses = this.#keys.losses(database)
     const keys = [this.#keys.run, this.#keys.lost]
     const args = [runId, String(this.#longestTtlMs), this.#hasHandshaken ? '1' : '0', losses]
-    const [reply] = await send([command('EVAL', { script: 'handshake', keys, args })])
+    const [reply] = await send([scriptCommand('EVAL', { script: SCRIPTS.handshake, keys, args })])
     if (reply instanceof Error) throw refusedError(reply)
     this.#hasHandshaken = true
     if (reply !== 1) return
@@ -158,7 +160,7 @@ export class PollLayout implements FleetLayout {
     const args = [instanceId, String(leaseTtlMs)]
     return this.#forEach(grants, (batch) => {
       const keys = batch.map(({ sessionId }) => this.#keys.of('lease', sessionId))
-      return { script: 'renew', keys, args }
+      return { script: SCRIPTS.renew, keys, args }
     })
   }
 
@@ -166,7 +168,11 @@ export class PollLayout implements FleetLayout {
     const { instanceId } = this.#settings
     return this.#forEach(grants, (batch) => {
       const keys = batch.flatMap(({ sessionId }) => this.#keysOf(sessionId))
-      return { script: 'release', keys, args: [instanceId, ...batch.map(({ token }) => token)] }
+      return {
+        script: SCRIPTS.release,
+        keys,
+        args: [instanceId, ...batch.map(({ token }) => token)],
+      }
     })
   }
 
@@ -186,7 +192,7 @@ export class PollLayout implements FleetLayout {
     const receiver = [to.instanceId, String(ttlMs), channel, message]
     const args = [...sender, ...receiver, this.#keys.changed, isSubscribed]
     const keys = this.#keysOf(sessionId)
-    const [reply] = await this.#evaluate([{ script: 'transfer', keys, args }])
+    const [reply] = await this.#evaluate([{ script: SCRIPTS.transfer, keys, args }])
     return grantReply(reply, reply)
   }
 
@@ -231,7 +237,7 @@ export class PollLayout implements FleetLayout {
       })
       return this.#ask(commands)
     }
-    const [reply] = await this.#evaluate([{ script: 'nodes', keys: keys.flat(), args: [] }])
+    const [reply] = await this.#evaluate([{ script: SCRIPTS.nodes, keys: keys.flat(), args: [] }])
     if (reply instanceof Error) throw refusedError(reply)
     if (!Array.isArray(reply)) throw malformed('nodes', reply)
     return reply
@@ -378,10 +384,12 @@ export class PollLayout implements FleetLayout {
   /** Runs scripts by their digest; a script that the server does not know has not run, and is sent in full. */
   async #evaluate(calls: readonly ScriptCall[]): Promise<readonly PollReply[]> {
     try {
-      const replies = await this.#client.send(calls.map((call) => command('EVALSHA', call)))
+      const replies = await this.#client.send(calls.map((call) => scriptCommand('EVALSHA', call)))
       const unknown = calls.filter((_, index) => isNoScript(replies[index]))
       if (unknown.length === 0) return replies
-      const again = [...(await this.#client.send(unknown.map((call) => command('EVAL', call))))]
+      const again = [
+        ...(await this.#client.send(unknown.map((call) => scriptCommand('EVAL', call)))),
+      ]
       return replies.map((reply) => (isNoScript(reply) ? again.shift() : reply))
     } catch (error) {
       const failure = asLeaseError(error)
@@ -407,31 +415,10 @@ interface ScanPage {
 
 const SCAN_START: ScanPlace = { master: 0, cursor: '0' }
 
-interface ScriptCall {
-  readonly script: ScriptName
-  readonly keys: readonly string[]
-  readonly args: readonly string[]
-}
-
-const DIGESTS: Readonly<Record<string, string>> = Object.fromEntries(
-  Object.entries(SCRIPTS).map(([name, text]) => {
-    return [name, createHash('sha1').update(text).digest('hex')]
-  }),
-)
-
-function command(by: 'EVAL' | 'EVALSHA', { script, keys, args }: ScriptCall): PollCommand {
-  const text = by === 'EVAL' ? SCRIPTS[script] : (DIGESTS[script] ?? '')
-  return [by, text, String(keys.length), ...keys, ...args]
-}
-
 /** Some drivers return a `Set` for the RESP3 type set. */
 function listOf(reply: PollReply): readonly unknown[] {
   if (reply instanceof Set) return [...reply]
   return Array.isArray(reply) ? reply : []
-}
-
-function isNoScript(reply: PollReply): boolean {
-  return reply instanceof Error && reply.message.startsWith('NOSCRIPT')
 }
 
 /** The data is not that of the server's run. */
