@@ -18,7 +18,7 @@ import {
   type HookEvent,
   type JsonObject,
 } from './hook-clients.ts'
-import { agentOf, intentOf, sessionName, type Intent } from './hook-plan.ts'
+import { agentOf, intentOf, NO_INTENT, sessionName, type Intent } from './hook-plan.ts'
 import { HookRun, type HookHost } from './hook-run.ts'
 import { failureText } from './hook-words.ts'
 import { parseJson } from '../runtime/json-text.ts'
@@ -110,15 +110,10 @@ async function shellReader(
   { variables }: HookQuestion,
   { act, cwd }: HookEvent,
 ): Promise<(command: string) => ShellReading> {
-  if (act.kind !== 'shell') return () => NOTHING_READ
+  if (act.kind !== 'shell') return () => NO_INTENT
   const { readShell } = await import('./shell/shell-reading.ts')
   const files = { isThere, isDirectory, readText: textOfFile, glob: expandGlob }
   return (command) => readShell(command, { cwd, variables: { ...variables, PWD: cwd }, ...files })
-}
-
-const NOTHING_READ: ShellReading = {
-  ...{ writes: [], checkouts: [], commits: [], named: [] },
-  isKnown: true,
 }
 
 function digest(text: string): string {

@@ -57,21 +57,15 @@ function shortId(id: string, digest: (text: string) => string): string {
   return PLAIN_ID.test(id) ? id : digest(id)
 }
 
-export interface Intent {
-  /** Absolute paths that are about to be written, or were. */
-  readonly writes: readonly string[]
+/** What is about to happen to files, or has: of a shell command what was read of it. */
+export interface Intent extends ShellReading {
+  /** Absolute. */
   readonly reads: readonly string[]
-  readonly checkouts: readonly { readonly directory: string; readonly command: string }[]
-  /** Directories in which something is committed. */
-  readonly commits: readonly string[]
-  /** Absolute paths that a command names whose effect is not known. */
-  readonly named: readonly string[]
-  readonly isKnown: boolean
   /** For the lease: what the holder does. */
   readonly reason: string
 }
 
-const NOTHING: Intent = {
+export const NO_INTENT: Intent = {
   ...{ writes: [], reads: [], checkouts: [], commits: [], named: [] },
   ...{ isKnown: true, reason: '' },
 }
@@ -88,16 +82,16 @@ export function intentOf(
   }
   switch (act.kind) {
     case 'edit':
-      return { ...NOTHING, writes: absolute(act.paths), reason: `${act.tool} of ${client}` }
+      return { ...NO_INTENT, writes: absolute(act.paths), reason: `${act.tool} of ${client}` }
     case 'read':
-      return { ...NOTHING, reads: absolute(act.paths) }
+      return { ...NO_INTENT, reads: absolute(act.paths) }
     case 'shell': {
       const command = act.command.replaceAll(/\s+/g, ' ').trim().slice(0, REASON_MAX)
-      return { ...NOTHING, ...readShell(act.command), reason: `shell of ${client}: ${command}` }
+      return { ...NO_INTENT, ...readShell(act.command), reason: `shell of ${client}: ${command}` }
     }
     case 'lease_tool':
     case 'other':
-      return NOTHING
+      return NO_INTENT
   }
 }
 
