@@ -4,7 +4,7 @@
  */
 import type { Tenure } from '../client/contract.ts'
 import { closedError, invalid, isLeaseError, LeaseError } from '../core/errors.ts'
-import { parseLeaseId, refuseUnknown } from '../core/input.ts'
+import { parseFlag, parseLeaseId, refuseUnknown } from '../core/input.ts'
 import { report, reportTo } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
@@ -385,15 +385,11 @@ export class ActionGuard<Transaction = undefined> implements AsyncDisposable {
 
   /** Gets the lease from the store, or from the grant. */
   async #lookUpLease(action: WorkflowAction): Promise<void> {
-    if (this.#lookUp === null) return
-    const fact = await this.#ask(this.#lookUp, action)
-    // The answer may be outdated by now; the higher fence wins.
-    if (fact !== null) this.#notify(action.workflowId, withLease(null, fact))
-  }
-
-  async #ask(lookUp: LeaseLookUp, action: WorkflowAction): Promise<LeaseFact | null> {
+    const lookUp = this.#lookUp
     try {
-      return await lookUp(action.workflowId, action)
+      const fact = lookUp === null ? null : await lookUp(action.workflowId, action)
+      // The answer may be outdated by now; the higher fence wins.
+      if (fact !== null) this.#notify(action.workflowId, withLease(null, fact))
     } catch (error) {
       throw isLeaseError(error) && isRefusal(error) ? this.#refusal(action, error) : error
     }
@@ -420,8 +416,7 @@ function isRefusal({ code, retryable }: LeaseError): boolean {
 function readResent(options: ProcessOptions): boolean {
   refuseUnknown(options, ['resent'])
   const { resent = false } = options
-  if (typeof resent === 'boolean') return resent
-  throw invalid('resent', 'must be true or false', resent)
+  return parseFlag('resent', resent)
 }
 
 function checkOptions(options: ActionGuardOptions<never>): void {
@@ -445,7 +440,7 @@ function checkOptions(options: ActionGuardOptions<never>): void {
   }
 }
 
-function readRevoked(revoked: RevokedLease): LeaseFact & { readonly workflowId: string } {
+function readRevoked(revoked: RevokedLease): RevokedLease {
   if (typeof revoked !== 'object' || revoked === null) {
     throw invalid('revoked', 'must be an object with workflowId, leaseId and fence', revoked)
   }

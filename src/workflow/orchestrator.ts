@@ -12,7 +12,7 @@ import { retry } from '../client/retry.ts'
 import type { RootLease } from '../core/delegation.ts'
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import type { FencedLease } from '../core/fenced-lease.ts'
-import { refuseUnknown, parseSpanMs, parseTtlMs } from '../core/input.ts'
+import { parseFlag, parseSpanMs, parseTtlMs, refuseUnknown } from '../core/input.ts'
 import type { Extent, Mode } from '../core/resource.ts'
 import { RepeatedFault, reportTo } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
@@ -57,6 +57,7 @@ interface OrchestratorOptions {
   readonly state: string
   /** Whether actions carry the signed grant of the lease. */
   readonly signed: boolean
+  /** The lease is renewed as soon as less than this is left. */
   readonly renewBelowMs: number
 }
 
@@ -356,12 +357,7 @@ const RETRY_MS_MIN = 20
 /** After the host has slept, a timer is late by as long as it slept: so what is left is looked at this often. */
 const LOOK_MS = 1_000
 
-interface WorkflowRenewalOptions {
-  readonly lease: Lease
-  readonly runtime: Runtime
-  /** Renews as soon as less than this is left. */
-  readonly renewBelowMs: number
-}
+type WorkflowRenewalOptions = Pick<OrchestratorOptions, 'lease' | 'runtime' | 'renewBelowMs'>
 
 /**
  * Renews the lease of a workflow when less than `renewBelowMs` is left, and retries at ever shorter intervals when that
@@ -504,7 +500,7 @@ export async function claimWorkflow(
   const { bus, runtime = systemRuntime } = options
   if (typeof bus?.publish !== 'function') throw invalid('bus', 'must be a bus', bus)
   const { signed = false } = options
-  if (typeof signed !== 'boolean') throw invalid('signed', 'must be true or false', signed)
+  parseFlag('signed', signed)
   const initial = options.state === undefined ? null : parseName(options.state, 'state')
   const ttlMs = options.ttlMs === undefined ? TTL_MS_DEFAULT : parseTtlMs(options.ttlMs)
   const renewBelowMs = readRenewBelow(options.renewBelowMs, ttlMs)

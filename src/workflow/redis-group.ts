@@ -4,18 +4,16 @@
  * One consumer of a group is active at a time: it has the turn. Redis itself would deal the messages out to all of them,
  * and a faster consumer would overtake the others: an action that comes after a later one is stale, and lost.
  */
-import type { Runtime } from '../runtime/runtime.ts'
 import { commandsOf, runScript, type RedisCommand } from '../drivers/redis-driver.ts'
 import { DeadLetterFault } from './delivery.ts'
-import type { RedisBusClient } from './redis-bus.ts'
+import type { RedisBusClient, RedisBusOptions } from './redis-bus.ts'
 
-export interface GroupOptions {
-  readonly stream: string
+export interface GroupOptions extends Required<
+  Pick<RedisBusOptions, 'stream' | 'lengthMax' | 'runtime'>
+> {
   readonly group: string
-  readonly lengthMax: number
   /** How long a consumer stays active without a keep-alive. */
   readonly turnMs: number
-  readonly runtime: Runtime
 }
 
 export interface StreamEntry {
