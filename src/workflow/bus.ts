@@ -4,7 +4,7 @@
  * effect happen at most once.
  */
 import { invalid } from '../core/errors.ts'
-import type { Action, IncomingAction } from './action.ts'
+import { EVERY_TARGET, parseName, type Action, type IncomingAction } from './action.ts'
 import type { Revocation } from './wire/action-json.ts'
 
 /** How an action is delivered. */
@@ -35,6 +35,13 @@ export interface DeadLetter {
   readonly target: string
   readonly reason: string
   readonly message: string
+}
+
+/** A target that can be subscribed to: not all of them. */
+export function parseOwnTarget(target: unknown): string {
+  const name = parseName(target, 'target')
+  if (name !== EVERY_TARGET) return name
+  throw invalid('target', 'must be a target of its own', name)
 }
 
 /** Refuses a listener without `onAction`. */

@@ -3,11 +3,12 @@
  * survives the process.
  */
 import { invalid, LeaseError } from '../core/errors.ts'
-import { parseSpanMs, refuseUnknown } from '../core/input.ts'
+import { refuseUnknown } from '../core/input.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
-import { EVERY_TARGET, parseName, type Action } from './action.ts'
+import { EVERY_TARGET, type Action } from './action.ts'
 import {
+  parseOwnTarget,
   requireListener,
   type Bus,
   type DeadLetter,
@@ -15,7 +16,7 @@ import {
   type Subscription,
 } from './bus.ts'
 import { DeadLetterFault, Deliveries, orderOf, readMessage } from './delivery.ts'
-import { Fifo, RetryQueues } from './retry-queues.ts'
+import { Fifo, parseRetryOptions, RetryQueues } from './retry-queues.ts'
 import { runOutsideScopes } from './work-scope.ts'
 import { formatAction, formatRevocation, reasonOf, type Revocation } from './wire/action-json.ts'
 
@@ -43,11 +44,7 @@ export class LocalBus implements Bus {
   constructor(options: LocalBusOptions = {}) {
     refuseUnknown(options, ['deliveriesMax', 'retryAfterMs', 'runtime'])
     const { deliveriesMax = 5, retryAfterMs = 100, runtime = systemRuntime } = options
-    this.#options = {
-      deliveriesMax: parseSpanMs({ field: 'deliveriesMax', min: 1, max: 1_000 }, deliveriesMax),
-      retryAfterMs: parseSpanMs({ field: 'retryAfterMs', min: 1, max: 3_600_000 }, retryAfterMs),
-      runtime,
-    }
+    this.#options = { ...parseRetryOptions({ deliveriesMax, retryAfterMs }), runtime }
   }
 
   /** The last messages that could not be delivered, oldest first. */
@@ -93,9 +90,7 @@ export class LocalBus implements Bus {
   }
 
   async subscribe(target: string, listener: Listener): Promise<Subscription> {
-    const name = parseName(target, 'target')
-    if (name === EVERY_TARGET) throw invalid('target', 'must be a target of its own', name)
-    return this.#mailbox(name).subscribe(requireListener(listener))
+    return this.#mailbox(parseOwnTarget(target)).subscribe(requireListener(listener))
   }
 
   /** Resolves when everything that was sent has been delivered, or has become a dead letter. */

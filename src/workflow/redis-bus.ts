@@ -7,6 +7,7 @@
  * the actions. A message stays in the stream until every target has read it: a target that does not read fills the
  * stream, and then no further message is accepted.
  */
+import { isRetryable } from '../client/retry.ts'
 import { batchesOf } from '../core/batches.ts'
 import { invalid, LeaseError } from '../core/errors.ts'
 import { parseSpanMs, refuseUnknown } from '../core/input.ts'
@@ -26,12 +27,13 @@ import {
   type Bus,
   type DeadLetter,
   type Listener,
+  parseOwnTarget,
   requireListener,
   type Subscription,
 } from './bus.ts'
 import { Deliveries, orderOf, readMessage } from './delivery.ts'
 import { type StreamEntry, RedisGroup, RESENT_TO } from './redis-group.ts'
-import { type Failure, isStoreUnavailable, RetryQueues } from './retry-queues.ts'
+import { type Failure, parseRetryOptions, RetryQueues } from './retry-queues.ts'
 import {
   type BusMessage,
   formatAction,
@@ -122,8 +124,7 @@ export class RedisBus implements Bus {
 
   /** What was sent before the first subscription to a target is delivered as well, as long as the stream has it. */
   async subscribe(target: string, listener: Listener): Promise<Subscription> {
-    const group = parseName(target, 'target')
-    if (group === EVERY_TARGET) throw invalid('target', 'must be a target of its own', group)
+    const group = parseOwnTarget(target)
     requireListener(listener)
     return RedisConsumer.start({ ...this.#options, client: this.#client, group, listener })
   }
@@ -191,21 +192,15 @@ function readOptions(options: RedisBusOptions): Required<RedisBusOptions> {
   return {
     stream,
     lengthMax: parseSpanMs({ field: 'lengthMax', min: 1, max: 1_000_000_000 }, lengthMax),
-    deliveriesMax: parseSpanMs({ field: 'deliveriesMax', min: 1, max: 1_000 }, deliveriesMax),
-    retryAfterMs: parseSpanMs({ field: 'retryAfterMs', min: 1, max: 3_600_000 }, retryAfterMs),
+    ...parseRetryOptions({ deliveriesMax, retryAfterMs }),
     runtime,
   }
 }
 
-interface ConsumerOptions {
+interface ConsumerOptions extends Required<RedisBusOptions> {
   readonly client: RedisBusClient
-  readonly stream: string
   readonly group: string
   readonly listener: Listener
-  readonly lengthMax: number
-  readonly deliveriesMax: number
-  readonly retryAfterMs: number
-  readonly runtime: Runtime
 }
 
 type Outcome =
@@ -427,7 +422,7 @@ class RedisConsumer implements Subscription {
     }
     const failure = await this.#deliveries.deliver(message, resentTo !== null)
     if (failure === null) return { kind: 'handled' }
-    if (attempts !== null && isStoreUnavailable(failure.error))
+    if (attempts !== null && isRetryable(failure.error))
       await this.#group.countAttempts(id, attempts)
     return { kind: 'failed', failure }
   }

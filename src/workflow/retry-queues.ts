@@ -8,7 +8,9 @@
  *
  * An unavailable store is no failure of an action: the action is retried with back-off for as long as it takes.
  */
+import { isRetryable } from '../client/retry.ts'
 import { isLeaseError } from '../core/errors.ts'
+import { parseSpanMs } from '../core/input.ts'
 import { backOffMs } from '../runtime/pause.ts'
 
 interface RetryQueue<Message> {
@@ -23,6 +25,13 @@ interface RetryQueue<Message> {
 export interface RetryOptions {
   readonly deliveriesMax: number
   readonly retryAfterMs: number
+}
+
+export function parseRetryOptions({ deliveriesMax, retryAfterMs }: RetryOptions): RetryOptions {
+  return {
+    deliveriesMax: parseSpanMs({ field: 'deliveriesMax', min: 1, max: 1_000 }, deliveriesMax),
+    retryAfterMs: parseSpanMs({ field: 'retryAfterMs', min: 1, max: 3_600_000 }, retryAfterMs),
+  }
 }
 
 export interface Failure {
@@ -129,7 +138,8 @@ export class RetryQueues<Message extends { readonly text: string }> {
 
   #count(queue: RetryQueue<Message>, { error, atMs }: Failure): boolean {
     const { retryAfterMs, deliveriesMax } = this.#options
-    const isOutage = isStoreUnavailable(error)
+    // The effect has not begun or its outcome is unknown, and only a retry helps.
+    const isOutage = isRetryable(error)
     queue.outages = isOutage ? queue.outages + 1 : 0
     if (!isOutage) queue.failures += 1
     const maxMs = Math.max(retryAfterMs, OUTAGE_MS_MAX)
@@ -143,11 +153,6 @@ const ALONE = '\0'
 
 export function isEarly(error: unknown): boolean {
   return isLeaseError(error) && error.code === 'FUTURE_EPOCH'
-}
-
-/** The store did not answer: the effect has not begun or its outcome is unknown, and only a retry helps. */
-export function isStoreUnavailable(error: unknown): boolean {
-  return isLeaseError(error) && error.code.startsWith('STORE_') && error.retryable
 }
 
 /** First in, first out, in constant time: `shift` of a long array moves all that is left. */
