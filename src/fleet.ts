@@ -3,7 +3,6 @@ export { runFleet } from './fleet/fleet-runner.ts'
 export type {
   Fleet,
   FleetEvents,
-  FleetNode,
   FleetOptions,
   LeaseInfo,
   LeaseManager,
@@ -14,6 +13,7 @@ export type {
   RunnerEvents,
   SessionSource,
 } from './fleet/contract.ts'
+export type { FleetNode } from './fleet/fleet-layout.ts'
 export type { LayoutName, LeaseManagerOptions } from './fleet/fleet-options.ts'
 export { assignOwners, preferredOwner, type RankedNode } from './fleet/assignment.ts'
 export { openLeaseManager, type OpenManagerOptions } from './open-fleet.ts'

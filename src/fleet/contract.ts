@@ -7,7 +7,6 @@
  */
 import { invalid, type LeaseError } from '../core/errors.ts'
 import type { FencedLease } from '../core/fenced-lease.ts'
-import type { FleetNode } from './fleet-layout.ts'
 
 /**
  * What this instance knows of a session at the moment of reading.
@@ -175,5 +174,3 @@ export function requireEventListener(
   }
   if (typeof listener !== 'function') throw invalid('listener', 'must be a function', listener)
 }
-
-export type { FleetNode }

@@ -377,17 +377,18 @@ export async function runFleet(
     throw invalid('manager', 'must come from openLeaseManager', manager)
   }
   const read = readFleetOptions(options)
-  if (!isList(sessions) && !isAsyncSource(sessions)) {
+  const source = isAsyncSource(sessions) ? sessions : null
+  if (source === null && !Array.isArray(sessions)) {
     throw invalid('sessions', 'must be an array or an async iterable of arrays', sessions)
   }
-  const first = isList(sessions) ? readSessions(manager, sessions) : null
+  const first = source === null ? readSessions(manager, sessions) : null
   if (manager.isStopped) throw new LeaseError('CLOSED', 'the manager was stopped')
   const isNew = manager.isNew
   const runner = new FleetRunner(manager, read)
   try {
     if (isNew) await manager.connect()
     if (first !== null) runner.setSessions(first)
-    else await followSource(manager, runner, sessions as AsyncIterable<readonly string[]>)
+    if (source !== null) await followSource(manager, runner, source)
     // Only now: a session that another instance hands over from here on is polled at once.
     if (isNew) await manager.publish()
     await runner.pass()
@@ -450,10 +451,6 @@ function end(lists: AsyncIterator<readonly string[]>): void {
 /** From reading a list. Any other error was thrown by the source, and ends it. */
 function isInvalidInput(error: unknown): boolean {
   return isLeaseError(error) && error.code === 'INVALID_INPUT'
-}
-
-function isList(source: SessionSource): source is readonly string[] {
-  return Array.isArray(source)
 }
 
 function isAsyncSource(source: unknown): source is AsyncIterable<readonly string[]> {

@@ -184,8 +184,6 @@ if not run and ARGV[3] == '0' and others == 0 then return 0 end
 redis.call('SET', KEYS[2], string.format('%.0f', nowMs), 'PX', ARGV[2])
 return 1`
 
-type ScriptName = 'acquire' | 'renew' | 'release' | 'transfer' | 'nodes' | 'handshake'
-
 /**
  * The scripts that run inside Redis. The lease key holds the plain instance id and nothing else, exactly as `SET key id NX PX ttl`
  * leaves it, and it is renewed and released on the condition that it still holds that id: an instance that knows
@@ -194,7 +192,9 @@ type ScriptName = 'acquire' | 'renew' | 'release' | 'transfer' | 'nodes' | 'hand
  * The fence has a key of its own, so that the value stays what foreign instances expect. It is a number in microseconds of the
  * server's wall time, or one more than the last: it grows even when its key is lost.
  */
-export const SCRIPTS: Readonly<Record<ScriptName, string>> = {
+export const SCRIPTS: Readonly<
+  Record<'acquire' | 'renew' | 'release' | 'transfer' | 'nodes' | 'handshake', string>
+> = {
   acquire: ACQUIRE,
   renew: RENEW,
   release: RELEASE,
