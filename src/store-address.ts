@@ -430,7 +430,13 @@ function readPath(encoded: string, url: string): string {
   const text = unescapedPath(encoded)
   if (text === '' || /^\/\/[^/]/.test(text)) throw invalid('store', EXPECTED_URL, url)
   if (text === ':memory:') throw invalid('store', `${EXPECTED_URL} (a file)`, url)
-  const file = path.resolve(text)
+  const file = canonicalFile(path.resolve(text))
+  // better-sqlite3 leaves it out: it would open another file than the one that was looked at, and than `node:sqlite` opens.
+  if (file === file.trim()) return file
+  throw invalid('store', 'must be a file whose name does not end with white space', url)
+}
+
+function canonicalFile(file: string): string {
   try {
     return systemRuntime.canonicalPath(file)
   } catch (cause) {

@@ -173,6 +173,8 @@ describe('opening', () => {
   })
 
   it.each([
+    ['sqlite:leases.db ', 'store must be a file whose name does not end with white space'],
+    ['sqlite:leases.db\u00a0?namespace=a', 'must be a file whose name does not end with white'],
     ['redis://127.0.0.1:99999', 'store port must be an integer 1..65535, got 99999'],
     ['rediss://u:7@[::1]:65536/2', 'store port must be an integer 1..65535, got 65536'],
     ['postgres://u@h:0/d', 'store port must be an integer 1..65535, got 0'],
