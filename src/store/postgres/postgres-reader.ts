@@ -231,10 +231,11 @@ function overlapping(where: Where, { resource, extent }: Reach): string {
 
 /**
  * How far the ledger can be followed: beyond it a transaction under way may still append. To be asked before the ledger is
- * read, in a statement of its own: one that did both would look at the ledger first.
+ * read, in a statement of its own: one that did both would look at the ledger first. With it the last number that was given.
  */
 export const LEDGER_END: Statement = {
-  ...{ text: 'SELECT tenure.ledger_end()', values: [], name: 'tenure_end', writes: false },
+  text: 'SELECT tenure.ledger_end(), last_value FROM tenure.ledger_seq',
+  ...{ values: [], name: 'tenure_end_and_last', writes: false },
 }
 
 /** Above every position that was ever given; it may be beyond `LEDGER_END`, which can go back a little. */

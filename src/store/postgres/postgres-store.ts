@@ -138,6 +138,8 @@ export class PostgresBackend implements Backend {
   #number: number
   /** The last realm that a prune has looked at; empty: it begins with the first. */
   #walkedTo = ''
+  /** The highest position up to which the ledger was ever found complete. */
+  #complete = 0
   #closed = false
 
   constructor(options: PostgresBackendOptions) {
@@ -239,9 +241,16 @@ export class PostgresBackend implements Backend {
     if (parsePosition(after) < Number(prunedUpTo)) throw prunedError(after, prunedUpTo)
   }
 
+  /**
+   * A transaction may have taken its number before the ledger was found complete up to a higher one, and announce it only now. It
+   * appends above that end all the same, and a follower that was sent back would read twice. Only a restored ledger goes back.
+   */
   readonly end: Backend['end'] = async () => {
+    const known = this.#complete
     const [row] = await this.#call(LEDGER_END)
-    return row?.[0] ?? '0'
+    const [end, last] = [Number(row?.[0] ?? 0), Number(row?.[1])]
+    this.#complete = last < known ? end : Math.max(this.#complete, end)
+    return String(this.#complete)
   }
 
   readonly countRefusals: Backend['countRefusals'] = async (refusals) => {

@@ -11,6 +11,8 @@ import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
 import { advanceOf, grantOf, leaseOf, releaseOf, renewalOf } from './hand-made.ts'
 import { freshNamespace } from './postgres-stage.ts'
 
+/** As in postgres-functions.ts. */
+const APPENDER_LOCK_CLASS = 1_952_804_469
 const START_US = 1_700_000_000_000_000
 
 let place: Place
@@ -285,6 +287,22 @@ describe('the ledger', () => {
     await slow.end()
     const read = await backend.history({ after: end, limit: 9 })
     expect(read.map(({ event }) => event.leaseId)).toEqual([lease.id])
+  })
+
+  it('is complete up to an end that was told once, though a transaction announces itself below it later', async () => {
+    const backend = await open()
+    const slow = new pg.Client({ connectionString: place.url })
+    await slow.connect()
+    await slow.query('BEGIN')
+    // As `tenure.announce`, between taking a number and locking it.
+    const { rows } = await slow.query<{ seq: string }>(`SELECT nextval('tenure.ledger_seq') AS seq`)
+    await send(backend, grantOf(leaseOf('work:told', { nowUs }), nowUs))
+    const end = await backend.end()
+    expect(Number(end)).toBeGreaterThan(Number(rows[0]?.seq))
+    await slow.query(`SELECT pg_advisory_xact_lock_shared(${APPENDER_LOCK_CLASS}, ${rows[0]?.seq})`)
+    expect(Number(await backend.end())).toBeGreaterThanOrEqual(Number(end))
+    await slow.query('COMMIT')
+    await slow.end()
   })
 })
 
