@@ -31,7 +31,6 @@ interface ServedStoreOptions {
 
 /** Each has connections and a watch of its own. */
 const NAMESPACES_MAX = 64
-const CLOSE_WITHIN_MS = 2_000
 /** After the list of what is live could not be read. */
 const AGAIN_MS = 1_000
 
@@ -69,13 +68,15 @@ export class ServedStores {
     for (const { waits } of this.#opened) waits.stop()
   }
 
-  async close(): Promise<void> {
+  /** A store that is away may be long in being closed: it is waited for no longer than this. */
+  async close(withinMs: number): Promise<void> {
     this.#isClosed = true
     const { runtime } = this.#options
+    const endMs = runtime.monotonicMs() + withinMs
+    const halfMs = withinMs / 2
     const closing = [...this.#opened].map(async ({ api, waits, feed }) => {
-      await waits.close(CLOSE_WITHIN_MS)
-      await endsWithin(runtime, CLOSE_WITHIN_MS, feed.close())
-      await api.close()
+      await Promise.all([waits.close(halfMs), endsWithin(runtime, halfMs, feed.close())])
+      await endsWithin(runtime, endMs - runtime.monotonicMs(), api.close())
     })
     await Promise.all(closing)
   }

@@ -82,7 +82,9 @@ const HEADERS_WITHIN_MS = 10_000
 const BODY_WITHIN_MS = 30_000
 /** Longer than proxies keep a connection: who closes first must not be the one that the next request is sent to. */
 const IDLE_MS_MAX = 75_000
+/** What is under way ends within the first, all of it within the second. */
 const CLOSE_WITHIN_MS = 8_000
+const DONE_WITHIN_MS = 10_000
 /** Connections that the kernel takes while this process is busy: as many as Linux allows by default. */
 const BACKLOG = 4_096
 const HEADER_BYTES_MAX = 32 * 1024
@@ -130,12 +132,13 @@ export async function startServer(options: ServerOptions): Promise<TenureServer>
   let closing: Promise<void> | null = null
   const close = async (): Promise<void> => {
     isStopping = true
+    const endMs = runtime.monotonicMs() + DONE_WITHIN_MS
     const ended = closed(server)
     stores.stopWaits()
     streams.stop()
     await mcp.close()
     if (!(await endsWithin(runtime, CLOSE_WITHIN_MS, ended))) server.closeAllConnections()
-    await stores.close()
+    await stores.close(endMs - runtime.monotonicMs())
     stopListening()
   }
   return { url: urlOf(server, host, tls !== undefined), close: () => (closing ??= close()) }

@@ -53,5 +53,5 @@ it('what was live in a store that has lost its data is not counted any more', as
   expect(live.countOf(['ann'])).toBe(0)
   expect([...live.countsByKind('active')]).toEqual([['work', 1]])
   lose()
-  await stores.close()
+  await stores.close(2_000)
 })

@@ -354,6 +354,31 @@ describe('a server that stops', () => {
     await closedLate
   })
 
+  it('is done in ten seconds, although its store does not close', async () => {
+    const runtime = new FakeRuntime()
+    const store = `memory:closing-${process.pid}`
+    let close: () => void = () => undefined
+    const closing = new Promise<void>((resolve) => (close = resolve))
+    const { server, ask } = await serving({
+      runtime,
+      open: async (namespace) => {
+        const api = await openApi(store, { namespace, runtime })
+        return {
+          ...api,
+          close: () => {
+            close()
+            return new Promise<void>(() => undefined)
+          },
+        }
+      },
+    })
+    await ask('GET /v1/leases')
+    const closed = server.close()
+    await closing
+    await runtime.advance(10_000)
+    await closed
+  })
+
   it('takes no request any more', async () => {
     const { server, url } = await serving()
     await server.close()
