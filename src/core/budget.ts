@@ -67,7 +67,7 @@ export function derivedShortage(limits: Budget, used: Budget, child: Budget): Sh
   for (const dimension of DIMENSIONS) {
     const left = leftOf(limits, used, dimension)
     const asked = child[dimension] ?? Infinity
-    if (left !== Infinity && asked > left) return { dimension, asked, left }
+    if (asked > left) return { dimension, asked, left }
   }
   return null
 }

@@ -158,6 +158,9 @@ describe('several at once', () => {
     const decision = several([lease(), ...dropped], asked)
     expect(decision.outcome.kind).toBe('queued_all')
     expect(told(decision)).toEqual(['lease.queued 31'])
+    const shares = dropped.map((one) => ({ ...one, mode: 'shared' as const }))
+    const again = sequentially(places.map((place) => ({ ...place, mode: 'shared' })))
+    expect(several([lease(), ...shares], again).outcome.kind).toBe('queued_all')
   })
 
   it('are heard of as often as the one with the shortest window, and have waited since the first', () => {
@@ -228,6 +231,21 @@ describe('several at once', () => {
     expect(decideSeveral(views, asked, nowAt(1)).outcome.kind).toBe('look_further')
     views[1] = view([], { absent })
     expect(decideSeveral(views, asked, nowAt(1)).outcome.kind).toBe('granted_all')
+  })
+
+  it('ask those to finish that are in their way, and no other', () => {
+    const breakable = { mode: 'shared', breakable: true } as const
+    const entries = [lease({ ...breakable, id: id(2) }), lease({ resource: OTHER, ...breakable })]
+    const members = [
+      { leaseId: id(31), mode: 'shared' as const },
+      { leaseId: id(33), resource: OTHER },
+    ]
+    const pressing = members.map((member) => ({ ...member, ...WAITING, breakGraceMs: 100 }))
+    const decision = several(entries, acquireAll(pressing))
+    expect(decision.outcome.kind).toBe('queued_all')
+    expect(told(decision).filter((text) => text.startsWith('lease.revoking'))).toEqual([
+      'lease.revoking 1',
+    ])
   })
 
   it('wake another group once, whatever is granted beside it', () => {
