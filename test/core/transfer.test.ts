@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { commitOf } from '../../src/core/commit.ts'
 import { decide, readSetsOf } from '../../src/core/decide.ts'
 import { ROOT_DELEGATION } from '../../src/core/delegation.ts'
+import type { Lease } from '../../src/core/lease.ts'
 import type { Extent, Mode } from '../../src/core/resource.ts'
 import {
   acquire,
@@ -208,6 +209,20 @@ describe('an adoption', () => {
     expect(events).toEqual([])
   })
 
+  it.each<[string, Partial<Lease> | null, object]>([
+    ['nothing is left of it', null, { kind: 'terminal', state: 'released' }],
+    ['it was released', { state: 'released' }, { kind: 'terminal', state: 'released' }],
+    ['it is over', { deadline: tickAt(1) }, { kind: 'expired' }],
+    ['another session took it over', { session: 'another' }, { kind: 'already_adopted' }],
+  ])('by an acquire that is heard again, after %s, says so', (_, change, outcome) => {
+    const taken = { ...given, adopted: true, session: 'session-of-eve' }
+    const prior = { leaseId: id(6), type: 'lease.adopted' } as const
+    const before = view(change === null ? [] : [{ ...taken, ...change }], { prior })
+    const decision = decide(before, acquire({ holder: 'eve' }), nowAt(1))
+    expect(decision.outcome).toMatchObject({ ...outcome, leaseId: id(6) })
+    expect(decision.events).toEqual([])
+  })
+
   it('is not for somebody else who asks for the resource', () => {
     expect(decide(view([given]), acquire(), nowAt(1)).outcome.kind).toBe('held')
   })
@@ -261,7 +276,8 @@ describe('acquiring what was transferred to the requester', () => {
     for (const wait of [{}, WAITING]) {
       const decision = decide(view([gift]), acquire({ ...wish, ...wait }), nowAt(1))
       expect(decision.outcome).toMatchObject({
-        ...{ kind: 'held', notWaiting: 'own_transfer', blockers: [{ leaseId: id(6) }] },
+        ...{ kind: 'held', notWaiting: 'own_transfer' },
+        blockers: [{ kind: 'lease', leaseId: id(6) }],
       })
       expect(told(decision)).toEqual(['lease.denied 3'])
       expect(decision.entries.get(id(6))).toEqual(gift)
@@ -281,6 +297,7 @@ describe('acquiring what was transferred to the requester', () => {
 
   it.each<[Partial<Shape>, Partial<Shape>, string]>([
     [{ mode: 'shared' }, {}, 'is shared, not exclusive'],
+    [{ mode: 'shared', slots: 3 }, {}, 'is shared, not exclusive and has 3 slots, not none'],
     [{}, { extent: 'subtree' }, 'covers the path alone, not what is below it'],
     [{ mode: 'shared', slots: 3 }, { mode: 'shared', slots: 2 }, 'has 3 slots, not 2'],
     [{ mode: 'shared' }, { mode: 'shared', slots: 2 }, 'has no slots, not 2'],
@@ -302,6 +319,19 @@ describe('acquiring what was transferred to the requester', () => {
     const asks = acquire({ holder: 'eve', mode: 'shared' })
     const { outcome } = decide(view([counted, share]), asks, nowAt(1))
     expect(outcome).toMatchObject({ kind: 'granted', lease: { id: id(6) } })
+  })
+
+  it('takes the one with the smaller id where several fit, however a store keeps them', () => {
+    const shares = [6, 5, 7].map((number) => ({
+      ...given,
+      id: id(number),
+      mode: 'shared' as const,
+    }))
+    const asks = acquire({ holder: 'eve', mode: 'shared' })
+    for (const kept of [shares, shares.toReversed()]) {
+      const { outcome } = decide(view(kept), asks, nowAt(1))
+      expect(outcome).toMatchObject({ kind: 'granted', lease: { id: id(5) } })
+    }
   })
 
   it('ends the ticket of a claim that takes it over, and a claim that is heard again finds it', () => {
