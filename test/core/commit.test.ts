@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { commitOf, NOTHING } from '../../src/core/commit.ts'
-import type { Command } from '../../src/core/command.ts'
+import { commitOf, NOTHING, recordedEvents } from '../../src/core/commit.ts'
+import type { Advance, Command } from '../../src/core/command.ts'
 import { decide } from '../../src/core/decide.ts'
 import type { Entry } from '../../src/core/lease.ts'
+import { parseResource } from '../../src/core/resource.ts'
 import { DEFAULT_SETTINGS, type Settings } from '../../src/core/settings.ts'
 import {
   acquire,
@@ -12,6 +13,7 @@ import {
   nowAt,
   release,
   renew,
+  revoke,
   tickAt,
   ticket,
   view,
@@ -76,6 +78,25 @@ describe('a commit', () => {
     expect(committed([lease()], renew()).changes).toMatchObject([{ renewal: true }])
     expect(committed([lease(), ticket()], claim()).changes).toMatchObject([{ renewal: true }])
     expect(committed([lease()], release()).changes).toMatchObject([{ renewal: false }])
+    const resource = parseResource('workflow:order-991')
+    const place = { leaseId: id(1), resource, extent: 'exact', holder: 'ada' } as const
+    const advance: Advance = {
+      kind: 'advance',
+      ...place,
+      from: 0,
+      count: 1,
+      reason: null,
+      requestId: null,
+    }
+    expect(committed([lease({ resource })], advance).changes).toMatchObject([{ renewal: true }])
+  })
+
+  it('tells so of each entry, where one was kept alive and another has ended', () => {
+    const dead = ticket({ id: id(4), holder: 'eve', orderUs: 9, deadline: tickAt(1) })
+    expect(committed([lease(), ticket(), dead], claim()).changes).toMatchObject([
+      { id: id(4), renewal: false },
+      { id: id(2), renewal: true },
+    ])
   })
 
   it('says undefined for an entry that is new', () => {
@@ -92,6 +113,12 @@ describe('a commit', () => {
     expect(wakes).toEqual([{ session: 'session-of-bob', leaseId: id(2) }])
   })
 
+  it('wakes a holder whose lease was released for it', () => {
+    const { wakes } = committed([lease()], release({ releaseReason: 'aborted' }))
+    expect(wakes).toEqual([{ session: 'session-of-ada', leaseId: id(1) }])
+    expect(committed([lease()], release()).wakes).toEqual([])
+  })
+
   it('wakes nobody for a refusal, a ticket or a renewal', () => {
     expect(committed([lease()], acquire()).wakes).toEqual([])
     expect(committed([lease()], acquire(WAITING)).wakes).toEqual([])
@@ -100,6 +127,21 @@ describe('a commit', () => {
 })
 
 describe('what the ledger keeps', () => {
+  it('is what an entry was at its end, with the last event that tells of it', () => {
+    const note = { reason: 'done', metadata: null }
+    const ended = committed([lease(), ticket()], release({ note }))
+    expect(recordedEvents(ended)).toMatchObject([
+      { event: { type: 'lease.updated' }, ended: null },
+      { event: { type: 'lease.released' }, ended: { id: id(1), state: 'released' } },
+      { event: { type: 'lease.offered' }, ended: null },
+    ])
+    expect(recordedEvents(committed([], acquire()))).toMatchObject([{ ended: null }])
+  })
+
+  it('tells of an id that has ended, which then needs no mark', () => {
+    expect(committed([lease()], release()).requests).toEqual([])
+  })
+
   it('is never that a waiter was heard of', () => {
     const { events, changes } = committed([lease(), ticket()], claim())
     expect(events).toEqual([])
@@ -171,6 +213,23 @@ describe('where no history is kept', () => {
       { requestId: 'r1', type: 'lease.released', leaseId: id(1), keepUntilMs },
       { requestId: id(1), type: 'lease.released', leaseId: id(1), keepUntilMs },
     ])
+  })
+
+  it('the id of a ticket that an operator took out of the queue outlives it, and no other', () => {
+    const entries = [lease({ id: id(7) }), ticket()]
+    const revoked = committed(entries, revoke({ leaseId: id(2) }), NO_HISTORY)
+    const keepUntilMs = WALL_MS + 1 + DAY_MS
+    expect(revoked.requests).toEqual([
+      { requestId: id(2), type: 'lease.failed', leaseId: id(2), keepUntilMs },
+    ])
+    expect(committed(entries, withdraw(), NO_HISTORY).requests).toEqual([])
+  })
+
+  it('the id of a ticket leads to the lease that its waiter was given by transfer', () => {
+    const unadopted = { session: 'bob', adopted: false, recorded: false }
+    const given = lease({ id: id(6), holder: 'bob', ...unadopted })
+    const { requests } = committed([given, ticket()], claim(), NO_HISTORY)
+    expect(requests).toMatchObject([{ requestId: id(2), type: 'lease.adopted', leaseId: id(6) }])
   })
 
   it('a refused request leaves no mark: it is decided anew', () => {
