@@ -259,10 +259,9 @@ function standing(claim: Claim | Ticket, entry: Entry, now: Now): Blocker['kind'
   return comesBefore(entry, claim) ? 'ticket' : null
 }
 
-/** A request that has no ticket yet comes after every ticket there is. */
+/** What is no ticket goes before all who wait: the upgrade of a lease, and a lease that is derived from another. */
 function comesBefore(ticket: Ticket, claim: Claim | Ticket): boolean {
-  if (!('orderUs' in claim)) return true
-  return compareTickets(ticket, claim) < 0
+  return 'orderUs' in claim && compareTickets(ticket, claim) < 0
 }
 
 export function describeBlocker(entry: Entry, kind: Blocker['kind'], now: Now): Blocker {

@@ -37,9 +37,7 @@ export function decideDerive(view: RealmView, command: Derive, now: Now): Decisi
     return draft.answer({ kind: 'invalid_derivation', leaseId: parentId, ...problem })
   }
   const claim = claimOf(parent, command, ttlMs)
-  const blockers = blockersOf(claim, draft.entries.values(), now).filter(({ kind }) => {
-    return kind !== 'ticket'
-  })
+  const blockers = blockersOf(claim, draft.entries.values(), now)
   if (blockers.length > 0) {
     const retryAfterMs = Math.max(1, ...blockers.map((blocker) => blocker.remainingMs))
     const held = { kind: 'held', resource: command.resource, blockers } as const

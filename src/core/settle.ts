@@ -269,8 +269,7 @@ function upgradeRequests(draft: Draft): readonly Lease[] {
 /** What keeps a lease from being the only one; tickets do not. */
 export function obstaclesOf(lease: Lease, draft: Draft): readonly Blocker[] {
   const alone: Claim = { ...lease, mode: 'exclusive', slots: null }
-  const blockers = blockersOf(alone, draft.entries.values(), draft.now)
-  return blockers.filter((blocker) => blocker.kind !== 'ticket')
+  return blockersOf(alone, draft.entries.values(), draft.now)
 }
 
 export function upgrade(draft: Draft, lease: Lease): void {

@@ -85,8 +85,7 @@ function deadlock(lease: Lease, rival: Lease): UpgradeOutcome {
 function ownObstacles(draft: Draft, lease: Lease, command: Upgrade): readonly Blocker[] {
   const { under } = command
   const alone = { ...lease, mode: 'exclusive', slots: null, ...(under ? { under } : {}) } as const
-  const own = ownBlockersOf(alone, draft, command.sequential === true)
-  return own.filter((blocker) => blocker.kind !== 'ticket')
+  return ownBlockersOf(alone, draft, command.sequential === true)
 }
 
 function recordRequest(

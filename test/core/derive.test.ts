@@ -239,6 +239,12 @@ describe('a derivation', () => {
     expect(events.at(-1)).toMatchObject({ change: { kind: 'derived', amounts: { tokens: 4 } } })
   })
 
+  it('passes those who wait for the resource, because it ends with its parent', () => {
+    const waiting = ticket({ orderUs: -99 })
+    const decision = decide(view([lease(), waiting]), derive(), nowAt(1))
+    expect(told(decision)).toEqual(['lease.issued 5', 'lease.accounted 1'])
+  })
+
   it('beside one that is alone is refused, and says for how long', () => {
     const alone = child({ id: id(7), mode: 'exclusive', deadline: tickAt(3_001) })
     const elder = parent({ children: [id(7)] })
