@@ -50,17 +50,17 @@ export function decideAcquireAll(
   const malformed = views.find((view) => view.settings.malformed !== null)?.settings.malformed
   if (malformed) return draft.answer({ kind: 'malformed_setting', problem: malformed })
   settle(draft)
-  const standing = standingTickets(draft, command)
-  const tickets = standing ?? requestedTickets(draft, views, command)
+  const tickets = ticketsOf(draft, views, command)
+  const isStanding = tickets.every((ticket) => draft.entries.get(ticket.id) === ticket)
   const transferred = transferredTo(draft, tickets)
-  const other = standing === null ? otherTransferAmong(draft, tickets, transferred) : null
+  const other = isStanding ? null : otherTransferAmong(draft, tickets, transferred)
   if (other !== null) return refuse(draft, tickets, other)
-  const twice = standing === null ? sharedTwice(draft, command, { tickets, transferred }) : []
+  const twice = isStanding ? [] : sharedTwice(draft, command, { tickets, transferred })
   if (twice.length > 0) return refuse(draft, tickets, { blockers: twice, notWaiting: 'own' })
   const blockers = allBlockers(draft, tickets, transferred)
   if (blockers.length === 0) return draft.answer(grantAll(draft, tickets, transferred, views))
   const blocked = { tickets, blockers, views, transferred }
-  if (standing !== null) return draft.answer(queuedAll(draft, standing, waitOf(command, blocked)))
+  if (isStanding) return draft.answer(queuedAll(draft, tickets, waitOf(command, blocked)))
   return waitOrRefuse(draft, command, blocked)
 }
 
@@ -132,31 +132,25 @@ function answerRepeat(
   return draft.answer({ kind: 'id_taken', leaseId: other.id, resource: other.resource })
 }
 
-/**
- * A request that is heard again, because its answer was lost, keeps the place that it has. One that names less of a tree is
- * another request, and has not looked at all that may be in the way of the first.
- */
-function standingTickets(draft: Draft, { members, group }: AcquireAll): readonly Ticket[] | null {
-  const tickets: Ticket[] = []
-  for (const member of members) {
-    const entry = draft.entries.get(member.leaseId)
-    if (entry === undefined || !isWaiting(entry, draft.now)) return null
-    if (entry.group !== group || !covers(member, entry)) return null
-    tickets.push(entry)
-  }
-  return tickets
+/** A member that was filed before, when the request was heard the first time, keeps the place that it has. */
+function ticketsOf(
+  draft: Draft,
+  views: readonly RealmView[],
+  { members, group }: AcquireAll,
+): readonly Ticket[] {
+  const { entries, now } = draft
+  const at = { now, arrivalUs: arrivalUs(entries.values(), now) }
+  return members.map((member, index) => {
+    const standing = standingTicket(draft, member, group)
+    return standing ?? { ...ticketOf(member, memberView(views, index), at), group }
+  })
 }
 
-function requestedTickets(
-  { entries, now }: Draft,
-  views: readonly RealmView[],
-  command: AcquireAll,
-): readonly Ticket[] {
-  const { group } = command
-  const at = { now, arrivalUs: arrivalUs(entries.values(), now) }
-  return command.members.map((member, index) => {
-    return { ...ticketOf(member, memberView(views, index), at), group }
-  })
+/** One that names less of a tree is another request, and has not looked at all that may be in the way of the first. */
+function standingTicket({ entries, now }: Draft, member: Acquire, group: LeaseId): Ticket | null {
+  const entry = entries.get(member.leaseId)
+  if (entry === undefined || !isWaiting(entry, now)) return null
+  return entry.group === group && covers(member, entry) ? entry : null
 }
 
 /** By the id of the member: the lease of the same resource that was transferred to the requester. */

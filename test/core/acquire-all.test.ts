@@ -143,6 +143,14 @@ describe('several at once', () => {
     expect(decision.events).toEqual([])
   })
 
+  it('that have lost one of their tickets keep the place of the others', () => {
+    const later = ticket({ id: id(70), resource: WORK, orderUs: 1_000_000 })
+    const [first, ...others] = waiting
+    const { outcome } = several([...(first === undefined ? [] : [first]), later], asked, 2_000)
+    expect(outcome.kind).toBe('granted_all')
+    expect(several([...others, later], asked, 2_000).outcome.kind).toBe('queued_all')
+  })
+
   it('keep their place whatever else was done under the id of one of them', () => {
     const prior = { leaseId: id(77), type: 'lease.released' } as const
     const views = [view([lease(), ...waiting], { prior }), view(), view()]
