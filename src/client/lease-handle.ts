@@ -553,6 +553,7 @@ export class LeaseHandle {
   #end(error: LeaseError): void {
     this.#modes?.cancel(() => error)
     this.#race?.lose(error)
+    this.#requests.giveUp()
     this.#listeners?.emit('lost', { error })
     this.#client.onEnd(this)
   }

@@ -34,7 +34,7 @@ import type { AdvanceOptions, UpdateOptions } from './options.ts'
 import type { HolderClock, Moment } from './holder-clock.ts'
 import { grantedTerm, type SentRenewal } from './holding.ts'
 import { readOptions, type AskedDerivation } from './read-options.ts'
-import { BACKGROUND_WITHIN_MS, effectOf, retry, type RetryLimits } from './retry.ts'
+import { BACKGROUND_WITHIN_MS, effectOf, retry, type RetryLimits, type UnderWay } from './retry.ts'
 import type { Grant } from './waiting.ts'
 
 /** How a handle names its lease to the store. */
@@ -98,6 +98,7 @@ export class LeaseRequests {
   #isEpochInDoubt = false
   #lastAdvance: Promise<unknown> = DONE
   #lastUpdate: Promise<unknown> = DONE
+  #underWay: UnderWay | null = null
 
   constructor(context: RequestContext, target: LeaseTarget, listener: AnswerListener) {
     this.#context = context
@@ -183,7 +184,9 @@ export class LeaseRequests {
     const attempt = known ?? { to, requestId: runtime.uuid(), newId: runtime.uuid() }
     this.#openTransfer = attempt
     try {
-      const answer = await this.#retry(() => api.transfer({ ...this.target, ...attempt }))
+      const limits = { runtime, withinMs: WITHIN_MS, stopIf: () => this.#context.hasEnded }
+      // Whether or not the holder has the lease any more, its caller waits for what became of it.
+      const answer = await retry(limits, () => api.transfer({ ...this.target, ...attempt }))
       this.#openTransfer = null
       if (answer.kind !== 'transferred') return answer
       return { kind: 'transferred', leaseId: to === null ? null : attempt.newId }
@@ -279,8 +282,7 @@ export class LeaseRequests {
       last = clock.now()
       return api.derive(request)
     }
-    // Once the lease is over there is nothing to derive from, and the caller has heard so.
-    const answer = await this.#retry(send, () => this.#listener.isOver).catch((error: unknown) => {
+    const answer = await this.#retry(send).catch((error: unknown) => {
       if (effectOf(error) === 'unknown') this.#discardChild(request)
       throw error
     })
@@ -319,10 +321,16 @@ export class LeaseRequests {
     return remainingBudget(limits, used)
   }
 
-  #retry<Answer>(send: () => Promise<Answer>, isOver = () => false): Promise<Answer> {
+  /** Once the lease is over its callers have heard so, and nobody waits for an answer any more. */
+  giveUp(): void {
+    for (const giveUp of [...(this.#underWay ?? [])]) giveUp()
+  }
+
+  #retry<Answer>(send: () => Promise<Answer>): Promise<Answer> {
     const { runtime } = this.#context
-    const stopIf = (): boolean => this.#context.hasEnded || isOver()
-    return retry({ runtime, withinMs: WITHIN_MS, stopIf }, async () => send())
+    const stopIf = (): boolean => this.#context.hasEnded || this.#listener.isOver
+    const underWay = (this.#underWay ??= new Set())
+    return retry({ runtime, withinMs: WITHIN_MS, stopIf, underWay }, async () => send())
   }
 
   #refusal(refusal: Refusal): LeaseError {

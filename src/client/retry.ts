@@ -25,14 +25,18 @@ export interface RetryLimits {
   readonly keepAliveMs?: number
   /** When it says so, nothing more is sent, whatever became of the last try. */
   readonly stopIf?: () => boolean
+  readonly underWay?: UnderWay
 }
+
+/** What gives up each call that has no answer yet, as if its time were over: for callers that nobody waits for any more. */
+export type UnderWay = Set<() => void>
 
 /** Not an asynchronous function: almost every request is answered the first time, and each one more costs all of them. */
 export function retry<Answer>(limits: RetryLimits, send: () => Promise<Answer>): Promise<Answer> {
-  const { runtime, withinMs, keepAliveMs = KEEP_ALIVE_MS } = limits
+  const { runtime, withinMs, keepAliveMs = KEEP_ALIVE_MS, underWay } = limits
   const beganMs = runtime.monotonicMs()
   const first = answerWithin(
-    { runtime, withinMs: tryMs(withinMs), keepAlive: keepAliveMs > 0 },
+    { runtime, withinMs: tryMs(withinMs), keepAlive: keepAliveMs > 0, underWay },
     send,
   )
   return first.catch((thrown: unknown) => sendAgain({ ...limits, beganMs }, send, thrown))
@@ -43,7 +47,7 @@ async function sendAgain<Answer>(
   send: () => Promise<Answer>,
   failure: unknown,
 ): Promise<Answer> {
-  const { runtime, withinMs, beganMs, triesMax = Infinity, stopIf } = limits
+  const { runtime, withinMs, beganMs, triesMax = Infinity, stopIf, underWay } = limits
   const { keepAliveMs = KEEP_ALIVE_MS } = limits
   const passedMs = (): number => runtime.monotonicMs() - beganMs
   let doubt: LeaseError | null = null
@@ -61,7 +65,7 @@ async function sendAgain<Answer>(
     keepAlive = passedMs() < keepAliveMs
     try {
       return await answerWithin(
-        { runtime, withinMs: tryMs(withinMs - passedMs()), keepAlive },
+        { runtime, withinMs: tryMs(withinMs - passedMs()), keepAlive, underWay },
         send,
       )
     } catch (again) {
@@ -104,6 +108,7 @@ export interface CallBound {
   /** Whether the wait keeps the process alive. Default true. */
   readonly keepAlive?: boolean
   readonly onLate?: () => void
+  readonly underWay?: UnderWay | undefined
 }
 
 /**
@@ -111,24 +116,30 @@ export interface CallBound {
  * on.
  */
 export function answerWithin<Answer>(
-  { runtime, withinMs, keepAlive = true, onLate }: CallBound,
+  { runtime, withinMs, keepAlive = true, onLate, underWay }: CallBound,
   send: () => Promise<Answer>,
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const call = send()
+    const rest = (): void => {
+      timer.cancel()
+      underWay?.delete(giveUp)
+    }
     const giveUp = (): void => {
+      rest()
       onLate?.()
       const message = `the store did not answer within ${Math.round(withinMs)} ms`
       reject(new LeaseError('STORE_OUTCOME_UNKNOWN', message))
     }
     const timer = runtime.setTimer(withinMs, giveUp, { keepAlive })
+    underWay?.add(giveUp)
     call.then(
       (answer) => {
-        timer.cancel()
+        rest()
         resolve(answer)
       },
       (error: unknown) => {
-        timer.cancel()
+        rest()
         reject(error)
       },
     )

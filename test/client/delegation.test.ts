@@ -271,6 +271,19 @@ describe('a derived lease', () => {
     expect(world.runtime.pendingTimers).toBe(0)
   })
 
+  it('leaves no timer of a spending that has no answer when it is lost', async () => {
+    const { tenure, world, root, faults, advance } = await supervision()
+    faults.when('spend', hang)
+    const spending = follow(root.spend({ tokens: 1 }))
+    await advance(200)
+    await tenure.revoke(root.id)
+    await advance(1)
+    expect(spending.error().code).toBe('LEASE_LOST')
+    await tenure.close()
+    expect(world.runtime.pendingTimers).toBe(0)
+    expect(faults.count('spend')).toBe(1)
+  })
+
   it('of another session is taken over there by its id, and signed there as well', async () => {
     const { world, root, nowMs } = await supervision()
     const child = await root.derive({ holder: 'ann', session: 'ann', ttlMs: 10_000 })
