@@ -50,16 +50,13 @@ export interface Commit {
   readonly lastFence: number
 }
 
-/** Most commits have no marks, epochs and wakes, so that nothing is made for them. */
-const NONE: readonly never[] = []
-
 /** What an answer without effect commits. */
 export const NOTHING: Commit = {
-  changes: NONE,
-  events: NONE,
-  requests: NONE,
-  epochs: NONE,
-  wakes: NONE,
+  changes: [],
+  events: [],
+  requests: [],
+  epochs: [],
+  wakes: [],
   firstFence: 0,
   lastFence: 0,
 }
@@ -67,14 +64,16 @@ export const NOTHING: Commit = {
 export function commitOf(view: RealmView, decision: Decision<unknown>): Commit {
   const { events, entries } = decision
   if (events.length === 0) return NOTHING
-  const recorded = recordedOf(view, decision)
+  const recorded = events.filter((event) =>
+    isRecorded(view, event, entryAfter(entries, event.leaseId)),
+  )
   const changes = changesOf(view, decision)
   return {
     changes,
     events: recorded,
-    requests: joined(requestMarks(events, recorded, entries), leaseMarks(decision, changes)),
+    requests: [...requestMarks(events, recorded, entries), ...leaseMarks(decision, changes)],
     epochs: epochsOf(events),
-    wakes: joined(wakesOf(decision), decision.wakes),
+    wakes: [...wakesOf(decision), ...decision.wakes],
     firstFence: decision.firstFence,
     lastFence: decision.lastFence,
   }
@@ -103,19 +102,13 @@ export function recordedEvents({ events, changes }: EventsAndChanges): readonly 
   })
 }
 
-function recordedOf(
-  view: RealmView,
-  { events, entries }: Decision<unknown>,
-): readonly LeaseEvent[] {
-  for (const event of events) {
-    if (isRecorded(view, event, entries.get(event.leaseId))) continue
-    return events.filter((other) => isRecorded(view, other, entries.get(other.leaseId)))
-  }
-  return events
-}
+type Entries = ReadonlyMap<LeaseId, Entry>
 
-function joined<Item>(some: readonly Item[], more: readonly Item[]): readonly Item[] {
-  return more.length === 0 ? some : [...some, ...more]
+/** Whatever an event is about, it leaves an entry of it. */
+function entryAfter(entries: Entries, id: LeaseId): Entry {
+  const entry = entries.get(id)
+  if (entry === undefined) throw new Error(`a decision about ${id} left no entry of it`)
+  return entry
 }
 
 /**
@@ -136,31 +129,22 @@ function changesOf(
   view: RealmView,
   { events, entries, reliedOn }: Decision<unknown>,
 ): readonly EntryChange[] {
-  const only = events[0]
-  if (only !== undefined && events.length + reliedOn.length === 1) {
-    return [changeOf(view, only.leaseId, { entries, renewal: RENEWAL_TYPES.has(only.type) })]
+  const renewals = new Map<LeaseId, boolean>()
+  for (const id of reliedOn) renewals.set(id, true)
+  for (const { type, leaseId } of events) {
+    renewals.set(leaseId, RENEWAL_TYPES.has(type) && renewals.get(leaseId) !== false)
   }
-  const changed = new Set([...events.map((event) => event.leaseId), ...reliedOn])
-  const moved = new Set<LeaseId>()
-  for (const { type, leaseId } of events) if (!RENEWAL_TYPES.has(type)) moved.add(leaseId)
   const changes: EntryChange[] = []
-  for (const id of changed) changes.push(changeOf(view, id, { entries, renewal: !moved.has(id) }))
+  for (const [id, renewal] of renewals) {
+    const entry = entryAfter(entries, id)
+    const after = isKept(view, entry) ? entry : null
+    changes.push({ id, before: view.entries.get(id), after, renewal })
+  }
   return changes
 }
 
-interface ChangeFacts {
-  readonly entries: ReadonlyMap<LeaseId, Entry>
-  readonly renewal: boolean
-}
-
-function changeOf(view: RealmView, id: LeaseId, { entries, renewal }: ChangeFacts): EntryChange {
-  const entry = entries.get(id)
-  const after = entry !== undefined && isKept(view, entry) ? entry : null
-  return { id, before: view.entries.get(id), after, renewal }
-}
-
-function isRecorded(view: RealmView, event: LeaseEvent, entry: Entry | undefined): boolean {
-  if (event.type === 'lease.waiting' || entry?.recorded !== true) return false
+function isRecorded(view: RealmView, event: LeaseEvent, entry: Entry): boolean {
+  if (event.type === 'lease.waiting' || !entry.recorded) return false
   if (!isKept(view, entry)) return false
   return event.type !== 'lease.renewed' || view.settings.record_renewals
 }
@@ -168,13 +152,12 @@ function isRecorded(view: RealmView, event: LeaseEvent, entry: Entry | undefined
 function requestMarks(
   events: readonly LeaseEvent[],
   recorded: readonly LeaseEvent[],
-  after: ReadonlyMap<LeaseId, Entry>,
+  entries: Entries,
 ): readonly RequestMark[] {
-  if (recorded.length === events.length) return NONE
   const marks: RequestMark[] = []
   for (const event of events) {
     if (event.requestId === null || recorded.includes(event)) continue
-    const ttlMs = after.get(event.leaseId)?.ttlMs ?? 0
+    const { ttlMs } = entryAfter(entries, event.leaseId)
     const keepUntilMs = event.atMs + Math.max(REQUEST_MEMORY_MS_MIN, ttlMs)
     marks.push({
       requestId: event.requestId,
@@ -194,27 +177,26 @@ function leaseMarks(
   { events, entries }: Decision<unknown>,
   changes: readonly EntryChange[],
 ): readonly RequestMark[] {
-  let marks: RequestMark[] | null = null
+  const marks: RequestMark[] = []
   for (const { id: leaseId, after } of changes) {
-    const entry = entries.get(leaseId)
-    if (after !== null || entry === undefined) continue
+    if (after !== null) continue
+    const entry = entryAfter(entries, leaseId)
     const type = endingOf(entry)
     // A waiter that was given a lease by transfer is led to it by its own id.
     if (type === null || events.some(({ requestId }) => requestId === leaseId)) continue
     const atMs = events.at(-1)?.atMs ?? 0
     const keepUntilMs = atMs + Math.max(REQUEST_MEMORY_MS_MIN, entry.ttlMs)
-    ;(marks ??= []).push({ requestId: leaseId, leaseId, type, keepUntilMs })
+    marks.push({ requestId: leaseId, leaseId, type, keepUntilMs })
   }
-  return marks ?? NONE
+  return marks
 }
 
 function epochsOf(events: readonly LeaseEvent[]): readonly EpochMark[] {
-  let marks: EpochMark[] | null = null
+  const marks: EpochMark[] = []
   for (const event of events) {
-    if (event.type !== 'lease.advanced') continue
-    ;(marks ??= []).push({ resource: event.resource, epoch: event.to })
+    if (event.type === 'lease.advanced') marks.push({ resource: event.resource, epoch: event.to })
   }
-  return marks ?? NONE
+  return marks
 }
 
 /** How an entry ended, if a process that knows its id has to hear of it. */
@@ -225,15 +207,16 @@ function endingOf(entry: Entry): LeaseEvent['type'] | null {
 
 /** Who must hear of an event: the waiter whose turn it is, and the holder or waiter that another has ended. */
 function wakesOf({ events, entries }: Decision<unknown>): readonly Wake[] {
-  let wakes: Wake[] | null = null
+  const wakes: Wake[] = []
   for (const event of events) {
     if (!concernsAnother(event)) continue
     const { session, leaseId } = event
     // A waiter that has claimed its offer already is answered, not woken.
-    const isClaimed = event.type === 'lease.offered' && entries.get(leaseId)?.kind === 'lease'
-    if (!isClaimed) (wakes ??= []).push({ session, leaseId })
+    const isClaimed =
+      event.type === 'lease.offered' && entryAfter(entries, leaseId).kind === 'lease'
+    if (!isClaimed) wakes.push({ session, leaseId })
   }
-  return wakes ?? NONE
+  return wakes
 }
 
 const WAKING_TYPES: ReadonlySet<LeaseEvent['type']> = new Set<LeaseEvent['type']>([
