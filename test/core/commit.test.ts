@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { commitOf, NOTHING, recordedEvents } from '../../src/core/commit.ts'
-import type { Advance, Command } from '../../src/core/command.ts'
+import { commitOf, NOTHING, recordedEvents, type RequestMark } from '../../src/core/commit.ts'
+import type { Advance, Command, Withdraw } from '../../src/core/command.ts'
 import { decide } from '../../src/core/decide.ts'
+import { ROOT_DELEGATION } from '../../src/core/delegation.ts'
 import type { Entry } from '../../src/core/lease.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { DEFAULT_SETTINGS, type Settings } from '../../src/core/settings.ts'
@@ -13,7 +14,6 @@ import {
   nowAt,
   release,
   renew,
-  revoke,
   tickAt,
   ticket,
   view,
@@ -78,25 +78,26 @@ describe('a commit', () => {
     expect(committed([lease()], renew()).changes).toMatchObject([{ renewal: true }])
     expect(committed([lease(), ticket()], claim()).changes).toMatchObject([{ renewal: true }])
     expect(committed([lease()], release()).changes).toMatchObject([{ renewal: false }])
-    const resource = parseResource('workflow:order-991')
-    const place = { leaseId: id(1), resource, extent: 'exact', holder: 'ada' } as const
-    const advance: Advance = {
-      kind: 'advance',
-      ...place,
-      from: 0,
-      count: 1,
-      reason: null,
-      requestId: null,
-    }
-    expect(committed([lease({ resource })], advance).changes).toMatchObject([{ renewal: true }])
   })
 
-  it('tells so of each entry, where one was kept alive and another has ended', () => {
-    const dead = ticket({ id: id(4), holder: 'eve', orderUs: 9, deadline: tickAt(1) })
-    expect(committed([lease(), ticket(), dead], claim()).changes).toMatchObject([
+  it('tells it of each entry, by all that happened to it', () => {
+    const silent = ticket({ id: id(4), holder: 'eve', deadline: tickAt(1) })
+    const { changes } = committed([lease(), silent, ticket()], claim())
+    expect(changes).toMatchObject([
       { id: id(4), renewal: false },
       { id: id(2), renewal: true },
     ])
+    const filed = committed([lease()], acquire({ ...WAITING, behindOwn: true }))
+    expect(filed.changes).toMatchObject([{ id: id(3), renewal: false }])
+  })
+
+  it('tells an epoch that its holder used up from what others must know', () => {
+    const resource = parseResource('workflow:order-991')
+    const request = { leaseId: id(1), resource, extent: 'exact', holder: 'ada' } as const
+    const advance: Advance = {
+      ...{ kind: 'advance', ...request, from: 0, count: 1, reason: null, requestId: null },
+    }
+    expect(committed([lease({ resource })], advance).changes).toMatchObject([{ renewal: true }])
   })
 
   it('says undefined for an entry that is new', () => {
@@ -113,9 +114,11 @@ describe('a commit', () => {
     expect(wakes).toEqual([{ session: 'session-of-bob', leaseId: id(2) }])
   })
 
-  it('wakes a holder whose lease was released for it', () => {
-    const { wakes } = committed([lease()], release({ releaseReason: 'aborted' }))
-    expect(wakes).toEqual([{ session: 'session-of-ada', leaseId: id(1) }])
+  it('wakes a holder whose lease was given back because its wait was given up', () => {
+    const given = withdraw({ leaseId: id(1), session: 'session-of-ada', why: 'aborted' })
+    expect(committed([lease()], given).wakes).toEqual([
+      { session: 'session-of-ada', leaseId: id(1) },
+    ])
     expect(committed([lease()], release()).wakes).toEqual([])
   })
 
@@ -127,21 +130,6 @@ describe('a commit', () => {
 })
 
 describe('what the ledger keeps', () => {
-  it('is what an entry was at its end, with the last event that tells of it', () => {
-    const note = { reason: 'done', metadata: null }
-    const ended = committed([lease(), ticket()], release({ note }))
-    expect(recordedEvents(ended)).toMatchObject([
-      { event: { type: 'lease.updated' }, ended: null },
-      { event: { type: 'lease.released' }, ended: { id: id(1), state: 'released' } },
-      { event: { type: 'lease.offered' }, ended: null },
-    ])
-    expect(recordedEvents(committed([], acquire()))).toMatchObject([{ ended: null }])
-  })
-
-  it('tells of an id that has ended, which then needs no mark', () => {
-    expect(committed([lease()], release()).requests).toEqual([])
-  })
-
   it('is never that a waiter was heard of', () => {
     const { events, changes } = committed([lease(), ticket()], claim())
     expect(events).toEqual([])
@@ -152,6 +140,24 @@ describe('what the ledger keeps', () => {
     const { events, requests } = committed([lease()], renew({ requestId: 'r1' }))
     expect(events).toMatchObject([{ type: 'lease.renewed', requestId: 'r1' }])
     expect(requests).toEqual([])
+  })
+
+  it('is an end, which then needs no mark', () => {
+    expect(committed([lease()], release({ requestId: 'r1' })).requests).toEqual([])
+    expect(committed([lease(), ticket()], withdraw({ why: 'aborted' })).requests).toEqual([])
+  })
+
+  it('of an entry that has ended stands with the last event that tells of it', () => {
+    const parent = lease({ delegation: { ...ROOT_DELEGATION, children: [id(5)] } })
+    const delegation = { ...ROOT_DELEGATION, line: [id(1)], rootFence: 1000 }
+    const child = lease({ id: id(5), holder: 'cyd', mode: 'shared', delegation })
+    const recorded = recordedEvents(committed([parent, child, ticket()], release()))
+    expect(recorded.map(({ event, ended }) => [event.type, ended?.id, ended?.state])).toEqual([
+      ['lease.revoked', id(5), 'revoked'],
+      ['lease.accounted', undefined, undefined],
+      ['lease.released', id(1), 'released'],
+      ['lease.offered', undefined, undefined],
+    ])
   })
 
   it('is no renewal where renewals are not recorded; its request id is then marked', () => {
@@ -215,21 +221,24 @@ describe('where no history is kept', () => {
     ])
   })
 
-  it('the id of a ticket that an operator took out of the queue outlives it, and no other', () => {
+  it.each<[string, Partial<Withdraw>, readonly string[]]>([
+    ['that its waiter gave up in time leaves no mark', { why: 'timed_out' }, []],
+    ['that was taken out of the queue leaves its id', { why: 'aborted' }, [id(2)]],
+  ])('a ticket %s', (_, change, left) => {
     const entries = [lease({ id: id(7) }), ticket()]
-    const revoked = committed(entries, revoke({ leaseId: id(2) }), NO_HISTORY)
-    const keepUntilMs = WALL_MS + 1 + DAY_MS
-    expect(revoked.requests).toEqual([
-      { requestId: id(2), type: 'lease.failed', leaseId: id(2), keepUntilMs },
-    ])
-    expect(committed(entries, withdraw(), NO_HISTORY).requests).toEqual([])
+    const { requests } = committed(entries, withdraw(change), NO_HISTORY)
+    expect(requests.map(({ requestId }) => requestId)).toEqual(left)
+    expect(requests.every(({ type }) => type === 'lease.failed')).toBe(true)
   })
 
-  it('the id of a ticket leads to the lease that its waiter was given by transfer', () => {
-    const unadopted = { session: 'bob', adopted: false, recorded: false }
-    const given = lease({ id: id(6), holder: 'bob', ...unadopted })
-    const { requests } = committed([given, ticket()], claim(), NO_HISTORY)
-    expect(requests).toMatchObject([{ requestId: id(2), type: 'lease.adopted', leaseId: id(6) }])
+  it.each<[string, boolean, RequestMark['type'] | undefined]>([
+    ['the ledger, which tells of it', true, undefined],
+    ['a mark', false, 'lease.adopted'],
+  ])('a waiter that was given a lease is led to it from its own id by %s', (_, recorded, type) => {
+    const given = lease({ id: id(6), holder: 'bob', adopted: false, recorded })
+    const { requests } = committed([given, ticket({ recorded })], claim(), NO_HISTORY)
+    const mark = { requestId: id(2), leaseId: id(6), type }
+    expect(requests).toMatchObject(type === undefined ? [] : [mark])
   })
 
   it('a refused request leaves no mark: it is decided anew', () => {
