@@ -88,6 +88,14 @@ describe('what stands in the way of a ticket', () => {
     }
   })
 
+  it('is told as far as sixteen of them, however many there are', () => {
+    const all = Array.from({ length: 17 }, (_, n) => lease({ id: id(100 + n), mode: 'shared' }))
+    const blockers = blockersOf(mine, all, nowAt(1))
+    expect(blockers.map((blocker) => blocker.leaseId)).toEqual(
+      all.slice(0, 16).map((each) => each.id),
+    )
+  })
+
   it('of an offer says its fence, and of a ticket that it has none', () => {
     expect(blockersOf(mine, [offer(1)], nowAt(1))).toMatchObject([
       { fence: 7, remainingMs: 7_999, expiresAtMs: null },

@@ -80,6 +80,13 @@ describe('settling', () => {
     expect(told(settled(entries.toReversed(), TTL_MS))).toEqual(order)
   })
 
+  it('writes down leases before tickets, whatever their ids', () => {
+    const entries = [ticket({ id: id(3) }), lease({ id: id(7) })]
+    for (const kept of [entries, entries.toReversed()]) {
+      expect(told(settled(kept, TTL_MS))).toEqual(['lease.expired 7', 'lease.failed 3'])
+    }
+  })
+
   it('offers in order of filing, and by id when two were filed at one tick', () => {
     const [first, second] = [ticket({ id: id(4) }), ticket({ id: id(5), holder: 'eve' })]
     expect(told(settled([second, first], 1))).toEqual(['lease.offered 4'])
