@@ -14,6 +14,7 @@ import {
   nowAt,
   release,
   renew,
+  revoke,
   tickAt,
   ticket,
   view,
@@ -98,6 +99,18 @@ describe('a commit', () => {
       ...{ kind: 'advance', ...request, from: 0, count: 1, reason: null, requestId: null },
     }
     expect(committed([lease({ resource })], advance).changes).toMatchObject([{ renewal: true }])
+  })
+
+  it('rewrites what a revocation leaves as it is no more than a renewal would', () => {
+    const delegation = { ...ROOT_DELEGATION, line: [id(1)], rootFence: 1000 }
+    const parent = lease({ delegation: { ...ROOT_DELEGATION, children: [id(5)] } })
+    const child = lease({ id: id(5), mode: 'shared', delegation, deadline: tickAt(50) })
+    const { changes, epochs } = committed([parent, child], revoke({ graceMs: 100 }))
+    expect(changes).toMatchObject([
+      { id: id(5), before: child, after: child, renewal: true },
+      { id: id(1), renewal: false },
+    ])
+    expect(epochs).toEqual([])
   })
 
   it('says undefined for an entry that is new', () => {
