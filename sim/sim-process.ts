@@ -28,6 +28,7 @@ export class SimProcess {
   #stopped: 'pause' | 'suspension' | null = null
   #held: (() => void)[] = []
   #onRateChange: (() => void)[] = []
+  #hasDrifted = false
 
   constructor(
     surroundings: { world: World; log: Log; random: Random },
@@ -91,7 +92,13 @@ export class SimProcess {
   drift(rate: number): void {
     this.clock.rate = rate
     for (const incarnation of this.#living) incarnation.armTimersAnew()
-    if (this.#stopped === null) for (const listener of this.#onRateChange) listener()
+    this.#hasDrifted = true
+    if (this.#stopped === null) this.#tellDrift()
+  }
+
+  #tellDrift(): void {
+    this.#hasDrifted = false
+    for (const listener of this.#onRateChange) listener()
   }
 
   onRateChange(listener: () => void): void {
@@ -111,6 +118,7 @@ export class SimProcess {
       this.world.schedule(busyUs, () => this.#runOrHold(action))
     }
     this.log.write({ kind: 'resumed', process: this.name, busyUs })
+    if (this.#hasDrifted) this.#tellDrift()
   }
 
   /** Runs `action` in this process after `delayUs`, if its incarnation is still alive then. */

@@ -72,8 +72,10 @@ const UPTIME_US = 3_600_000_000
  * that reads less.
  */
 interface Decision {
-  /** Until which tick it may be committed. */
+  /** Until which tick it may be committed, as it was decided last. */
   latestUs: number
+  /** The same of every time that it was decided: what its sender has given up may still be on its way. */
+  everLatestUs: number
   refused: readonly LeaseDenied[]
 }
 
@@ -139,7 +141,7 @@ export class StoreHost {
     const outcome = this.store.transact(readSets, (views, now) => {
       const ruling = decide(views, now)
       record.tick = now.tick
-      record.slackUs = slackUs(readSets, now)
+      record.slackUs = slackUs(readSets, now, isEcho)
       if (!isEcho) record.refusals = refusalsOf(ruling.outcome, readSets)
       this.#remember(now, ruling.commit)
       return ruling
@@ -154,11 +156,12 @@ export class StoreHost {
   /** A store whose decisions are made before they come here. */
   overhear(store: Store): Store {
     return sameStore(store, (readSets, decide) => {
-      const decision: Decision = { latestUs: 0, refused: [] }
+      const decision: Decision = { latestUs: 0, everLatestUs: 0, refused: [] }
       const tagged = readSets.map((one): DecidedElsewhere => ({ ...one, [DECISION]: decision }))
       return store.transact(tagged, (views, now) => {
         const ruling = decide(views, now)
         decision.latestUs = latestTick(now).us
+        decision.everLatestUs = Math.max(decision.everLatestUs, decision.latestUs)
         decision.refused = refusalsIn(ruling.outcome)
         return ruling
       })
@@ -229,8 +232,11 @@ export class StoreHost {
   }
 }
 
-function slackUs(readSets: readonly DecidedElsewhere[], { tick }: Now): number {
-  const latest = readSets.map((readSet) => readSet[DECISION]?.latestUs ?? tick.us)
+function slackUs(readSets: readonly DecidedElsewhere[], { tick }: Now, isEcho: boolean): number {
+  const latest = readSets.map((readSet) => {
+    const decision = readSet[DECISION]
+    return (isEcho ? decision?.everLatestUs : decision?.latestUs) ?? tick.us
+  })
   return Math.max(0, ...latest.map((us) => us - tick.us))
 }
 

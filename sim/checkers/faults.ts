@@ -104,7 +104,7 @@ export class Faults {
 }
 
 /** Of every lease, those that were asked for and never filed among them. */
-function resourcesOf({ ledger, log }: Evidence): ReadonlyMap<string, string> {
+export function resourcesOf({ ledger, log }: Evidence): ReadonlyMap<string, string> {
   const resources = new Map<string, string>()
   for (const { event } of ledger) resources.set(event.leaseId, event.resource)
   for (const entry of log) {

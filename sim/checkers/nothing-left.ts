@@ -8,6 +8,7 @@ import { seconds, short, type Checker, type Complaint, type Evidence } from '../
 import { lastTerm, type LeaseLife } from '../lease-life.ts'
 import type { Asked, CallBegun, Who } from '../log.ts'
 import type { TimedEvent } from '../store-host.ts'
+import { resourcesOf } from './faults.ts'
 import { eventsById } from './ledger-walk.ts'
 
 /** Messages, and timers of a clock that is slow by one percent. */
@@ -48,12 +49,37 @@ function ticketsLeft(evidence: Evidence): readonly Complaint[] {
     const untilUs = standsUntilUs(events.get(leaseId) ?? [], evidence)
     const backUs = Math.max(endedUs, lastDoubtUs(call, endedUs, evidence))
     if (untilUs <= backUs + evidence.claimWindowMs * 1000 + SLACK_US) return []
-    if (affected({ ...call, leaseId }, { fromUs: endedUs, toUs: untilUs }, evidence)) return []
+    const span = { fromUs: endedUs, toUs: untilUs }
+    if (affected({ ...call, leaseId }, span, evidence) || keptBack(call, span, evidence)) return []
     return [
       `${session} was told ${outcome} at ${seconds(endedUs)}, and its ticket ${short(leaseId)} ` +
         `stood until ${seconds(untilUs)}`,
     ]
   })
+}
+
+/**
+ * Whether an optimistic store had something else to send there first: what touches a call that is under way goes after it.
+ */
+function keptBack(
+  { process, leaseId }: EndedWait['call'],
+  { fromUs, toUs }: Period,
+  evidence: Evidence,
+): boolean {
+  if (evidence.store === 'memory') return false
+  const resources = resourcesOf(evidence)
+  const place = placeOf(resources.get(leaseId))
+  return evidence.log.some((entry) => {
+    if (entry.kind !== 'fault' || entry.process !== process || entry.leaseId === null) return false
+    const isThen = entry.atUs >= fromUs && entry.atUs <= toUs
+    if (!isThen || !MAKES_ATTEMPTS_LATE.has(entry.fault)) return false
+    return placeOf(resources.get(entry.leaseId)) === place
+  })
+}
+
+/** A resource, or the tree that it is in. */
+function placeOf(resource: string | undefined): string | undefined {
+  return resource?.replace(/^file:.*/, 'file:')
 }
 
 /** Until when the ticket kept others away: until it ended, or was neither heard of nor claimed in time. */
@@ -176,10 +202,15 @@ function isLeftToItsEnd(life: LeaseLife): boolean {
   return life.lease.lockDelayMs > 0 || lastTerm(life).isAsked
 }
 
+interface Period {
+  readonly fromUs: number
+  readonly toUs: number
+}
+
 /** Whether anything kept the process from saying so, or the store from hearing it. */
 function affected(
   { process, session, leaseId }: Who & { readonly leaseId: LeaseId },
-  { fromUs, toUs }: { readonly fromUs: number; readonly toUs: number },
+  { fromUs, toUs }: Period,
   { log, clockChanges, store }: Evidence,
 ): boolean {
   const makesLate = store === 'memory' ? MAKES_LATE : MAKES_ATTEMPTS_LATE

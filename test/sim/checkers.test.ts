@@ -256,6 +256,38 @@ describe('a derived lease that was lost', () => {
   })
 })
 
+describe('the ticket of a wait that its caller has given up', () => {
+  const [TICKET, OTHER] = [id(2), id(7)]
+  const COURSE: Course = [
+    [acquire({ leaseId: PARENT, holder: 'bob' }), 0, 0],
+    [acquire({ leaseId: TICKET, holder: 'ada', claimWindowMs: 200, ...WAITING }), 10, 0],
+  ]
+
+  function complaints(store: Evidence['store'], resource: string, process = 'ada') {
+    const call = { operation: 'acquire', boundMs: 1_000 } as const
+    const log: readonly Observation[] = [
+      { kind: 'call', ...WHO, ...call, call: 1, resource: 'work:W-1', leaseId: TICKET },
+      { kind: 'call', ...WHO, ...call, call: 2, resource, leaseId: OTHER },
+      { kind: 'ended', call: 1, outcome: 'WAIT_TIMEOUT', effect: 'none' },
+      { kind: 'fault', fault: 'outcome_unknown', process, leaseId: OTHER },
+    ]
+    const logged = log.map((entry) => ({ atUs: 20_000, ...entry }))
+    const heard = new Map([[TICKET, [{ atUs: 10_000, deadline: nowAt(900).tick }]]])
+    return nothingLeft.check({ ...evidenceOf(COURSE, logged), store, heard })
+  }
+
+  it('stands while an optimistic store waits for an answer there', () => {
+    expect(complaints('optimistic', 'work:W-1')).toEqual([])
+  })
+
+  it('stands too long else', () => {
+    const complaint = [expect.stringMatching(/its ticket .* stood until 0\.900000 s$/)]
+    expect(complaints('memory', 'work:W-1')).toEqual(complaint)
+    expect(complaints('optimistic', 'work:W-2')).toEqual(complaint)
+    expect(complaints('optimistic', 'work:W-1', 'bob')).toEqual(complaint)
+  })
+})
+
 describe('a cycle that a transfer makes of a wait', () => {
   const WAITING_FOR_FILE = acquire({
     ...{ leaseId: id(2), holder: 'bob', resource: file('/s/f'), claimWindowMs: TTL_MS },

@@ -45,3 +45,15 @@ it('a timer that was cancelled does not run when the clock begins to run at anot
   await world.run(2_000_000)
   expect([fired, incarnation.timerCount]).toEqual([[], 0])
 })
+
+it('a clock that begins to run at another rate while its process is stopped is heard of afterwards', async () => {
+  const { world, process } = processAtRate(1)
+  process.start()
+  const heard: number[] = []
+  process.onRateChange(() => heard.push(world.nowUs))
+  process.stop('pause')
+  world.schedule(1_000, () => process.drift(1.0099))
+  world.schedule(2_000, () => process.resume())
+  await world.run(10_000)
+  expect(heard).toEqual([2_000])
+})
