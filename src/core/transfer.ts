@@ -32,6 +32,10 @@ export function decideTransfer(
   }
   if (own.repeated)
     return draft.answer({ kind: 'transferred', lease: transferredBefore(view, command) })
+  // The view is about another resource, and so are its fences.
+  if (own.lease.resource !== command.resource) {
+    return draft.answer({ kind: 'not_found', leaseId: own.lease.id })
+  }
   const taken = view.entries.get(command.newLeaseId)
   if (command.to !== null && taken !== undefined) {
     return draft.answer({ kind: 'id_taken', leaseId: taken.id, resource: taken.resource })

@@ -3,7 +3,7 @@ import { commitOf } from '../../src/core/commit.ts'
 import { decide, readSetsOf } from '../../src/core/decide.ts'
 import { ROOT_DELEGATION } from '../../src/core/delegation.ts'
 import type { Lease } from '../../src/core/lease.ts'
-import type { Extent, Mode } from '../../src/core/resource.ts'
+import { parseResource, type Extent, type Mode } from '../../src/core/resource.ts'
 import {
   acquire,
   adopt,
@@ -62,6 +62,11 @@ describe('a transfer to a named holder', () => {
   ])('of a lease that %s', (_, delegation, inherited) => {
     const { entries } = decide(view([lease({ delegation })]), transfer(), nowAt(1))
     expect(entries.get(id(6))?.delegation).toEqual(inherited)
+  })
+
+  it('is not found at another resource, whose fences are others', () => {
+    const elsewhere = transfer({ resource: parseResource('work:W-2') })
+    expect(decide(view([lease()]), elsewhere, nowAt(1)).outcome.kind).toBe('not_found')
   })
 
   it('passes the queue', () => {
