@@ -321,7 +321,7 @@ export class LeaseRequests {
     return remainingBudget(limits, used)
   }
 
-  /** Once the lease is over its callers have heard so, and nobody waits for an answer any more. */
+  /** Once the lease is over its callers have heard so, and wait for no answer any more. */
   giveUp(): void {
     for (const giveUp of [...(this.#underWay ?? [])]) giveUp()
   }

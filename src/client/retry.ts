@@ -28,7 +28,7 @@ export interface RetryLimits {
   readonly underWay?: UnderWay
 }
 
-/** What gives up each call that has no answer yet, as if its time were over: for callers that nobody waits for any more. */
+/** What gives up each call that has no answer yet, as if its time were over: its caller does not wait for it any more. */
 export type UnderWay = Set<() => void>
 
 /** Not an asynchronous function: almost every request is answered the first time, and each one more costs all of them. */

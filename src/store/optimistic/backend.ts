@@ -11,7 +11,8 @@
  *     that depend on their own entry alone compare none (`ENTRY_ONLY` in core/decide.ts), and renewals are among them.
  *     What the decision took for running is covered by `beforeUs`.
  *  2. `own` of a place: the version of the entry of the read set's `leaseId`, live or not; 0: there is none.
- *  3. Every entry that is written has the version that it had when it was read.
+ *  3. Every entry that is written has the version that it had when it was read. One on whose deadline the decision relied
+ *     (`Decision.reliedOn`) is written as it is.
  *  4. Whether the read set's request id has had an effect before.
  *  5. The epoch of the read set's resource.
  *  6. The server's clock: `fromUs <= now < beforeUs`, read after everything is locked.
