@@ -47,7 +47,8 @@ function ticketsLeft(evidence: Evidence): readonly Complaint[] {
   return endedWaits(evidence).flatMap(({ call, outcome, endedUs }) => {
     const { leaseId, session } = call
     const untilUs = standsUntilUs(events.get(leaseId) ?? [], evidence)
-    const backUs = Math.max(endedUs, lastDoubtUs(call, endedUs, evidence))
+    const earlierUs = answeredUs({ ...call, leaseId, atUs: endedUs }, untilUs, evidence)
+    const backUs = Math.max(earlierUs, lastDoubtUs(call, endedUs, evidence))
     if (untilUs <= backUs + evidence.claimWindowMs * 1000 + SLACK_US) return []
     const span = { fromUs: endedUs, toUs: untilUs }
     if (affected({ ...call, leaseId }, span, evidence) || keptBack(call, span, evidence)) return []
@@ -155,9 +156,9 @@ function lostWith({ log, parents }: Evidence): (leaseId: LeaseId) => LeaseId {
 }
 
 /**
- * When the last answer came to what the process had asked before the loss; infinite where one had not come by then. A store
- * that decides before it asks may not send the release before: decided on what an earlier request may be changing, it
- * would miss, and few calls are in flight at a time.
+ * When the last answer came to what the process had asked before a loss or the end of a wait; infinite where one had not come
+ * by then. A store that decides before it asks may not send the release or the withdrawal before: decided on what an
+ * earlier request may be changing, it would miss, and few calls are in flight at a time.
  */
 function answeredUs(lost: Who & At, untilUs: number, { log, store }: Evidence): number {
   if (store === 'memory') return lost.atUs

@@ -263,7 +263,12 @@ describe('the ticket of a wait that its caller has given up', () => {
     [acquire({ leaseId: TICKET, holder: 'ada', claimWindowMs: 200, ...WAITING }), 10, 0],
   ]
 
-  function complaints(store: Evidence['store'], resource: string, process = 'ada') {
+  function complaints(
+    store: Evidence['store'],
+    resource: string,
+    process = 'ada',
+    before: readonly Logged[] = [],
+  ) {
     const call = { operation: 'acquire', boundMs: 1_000 } as const
     const log: readonly Observation[] = [
       { kind: 'call', ...WHO, ...call, call: 1, resource: 'work:W-1', leaseId: TICKET },
@@ -273,11 +278,19 @@ describe('the ticket of a wait that its caller has given up', () => {
     ]
     const logged = log.map((entry) => ({ atUs: 20_000, ...entry }))
     const heard = new Map([[TICKET, [{ atUs: 10_000, deadline: nowAt(900).tick }]]])
-    return nothingLeft.check({ ...evidenceOf(COURSE, logged), store, heard })
+    return nothingLeft.check({ ...evidenceOf(COURSE, [...before, ...logged]), store, heard })
   }
 
   it('stands while an optimistic store waits for an answer there', () => {
     expect(complaints('optimistic', 'work:W-1')).toEqual([])
+  })
+
+  it('stands while an answer is missing to what was asked before', () => {
+    const call = { ...WHO, method: 'renew', leaseId: OTHER, requestId: null } as const
+    const others = { ttlMs: null, priority: 0, group: null, parentId: null } as const
+    const asked: Logged = { atUs: 15_000, kind: 'asked', ...call, ...others }
+    expect(complaints('optimistic', 'work:W-2', 'ada', [asked])).toEqual([])
+    expect(complaints('memory', 'work:W-2', 'ada', [asked])).toHaveLength(1)
   })
 
   it('stands too long else', () => {
