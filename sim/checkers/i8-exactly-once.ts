@@ -134,9 +134,12 @@ function wasLeftBehind(life: LeaseLife, refused: Refused, evidence: Evidence): b
   const issued = life.adopted ?? life.issued
   const endedAs = end?.event.type
   if (endedAs !== undefined && endedAs !== 'lease.expired') return false
-  // A request that the network kept and delivered after the same request had been answered: a refusal is decided
-  // anew, and its sender is no longer listening.
-  const wasRefused = issued.event.before === 'failed' || issued.atUs > refused.atUs
+  // A request that the network kept and delivered after the same request had been refused: it is decided anew, and its
+  // sender, who may not have heard of the refusal yet, is no longer listening.
+  const earlier = evidence.refusals.some(({ event, atUs }) => {
+    return event.leaseId === life.lease.id && atUs <= issued.atUs
+  })
+  const wasRefused = issued.event.before === 'failed' || issued.atUs > refused.atUs || earlier
   if (issued.isEcho && wasRefused) return false
   const untilUs = Math.min(evidence.trueUs(lastTerm(life).deadline), evidence.endUs)
   if (untilUs < Math.max(refused.atUs, issued.atUs) + GIVING_BACK_US) return false

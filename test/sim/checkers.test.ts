@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { cycleFreedom } from '../../sim/checkers/cycle-freedom.ts'
 import { pessimistic } from '../../sim/checkers/i4-pessimistic.ts'
+import { exactlyOnce } from '../../sim/checkers/i8-exactly-once.ts'
 import { fair } from '../../sim/checkers/i9-fair.ts'
 import { nothingLeft } from '../../sim/checkers/nothing-left.ts'
 import type { Complaint, Evidence } from '../../sim/evidence.ts'
@@ -253,6 +254,32 @@ describe('a derived lease that was lost', () => {
     ['at its own deadline, however slow its parent', [lost('deadline_passed'), slow(PARENT)]],
   ])('is given back %s', (_, observations) => {
     expect(complaints(observations)).toEqual([expect.stringMatching(/left it in the store until/)])
+  })
+})
+
+describe('a lease of a request that was refused', () => {
+  function complaints(refusedUs: readonly number[]) {
+    const call = { ...WHO, operation: 'try_acquire', resource: WORK, leaseId: PARENT } as const
+    const log: readonly Logged[] = [
+      { atUs: 5_000, kind: 'call', ...call, call: 1, boundMs: 1_000 },
+      { atUs: 100_000, kind: 'ended', call: 1, outcome: 'held', effect: 'none' },
+    ]
+    const course: Course = [[ASKED, 30, 0]]
+    // The network kept the first request, and the second was refused: slowly, as its sender sees it.
+    const ledger = ledgerOf(course).map((timed) => ({ ...timed, isEcho: true }))
+    const lives = leaseLives(ledger, PARENTS, ({ us }) => us)
+    const refusals = refusedUs.flatMap((atUs) => ledger.map((timed) => ({ ...timed, atUs })))
+    return exactlyOnce.check({ ...evidenceOf(course, log), ledger, lives, refusals })
+  }
+
+  it('may be granted by an earlier one that arrives after the refusal', () => {
+    expect(complaints([10_000])).toEqual([])
+  })
+
+  it('must not live on else', () => {
+    const complaint = [expect.stringMatching(/was told held .* lived on$/)]
+    expect(complaints([])).toEqual(complaint)
+    expect(complaints([50_000])).toEqual(complaint)
   })
 })
 
