@@ -16,7 +16,7 @@ interface FaultRecord {
   readonly sessions: ReadonlySet<string> | null
   /** Null: it affected the whole process. */
   readonly leaseId: string | null
-  /** Where others of the process waited for the message as well. */
+  /** Where others of the process waited for the message as well: a resource, or a tree. */
   readonly resource: string | null
   /** It made late only what waited at that moment, or looked for cycles. */
   readonly isDelay: boolean
@@ -80,7 +80,7 @@ export class Faults {
       if (isOwn) faults.push({ ...record, leaseId })
       else if (isDelay || stopsAll) faults.push({ ...record, leaseId: null })
       const keepsBack = leaseId !== null && (store === 'optimistic' || released.has(leaseId))
-      const resource = keepsBack ? resources.get(leaseId) : undefined
+      const resource = keepsBack ? placeOf(resources.get(leaseId)) : undefined
       if (resource !== undefined) faults.push({ ...record, leaseId: null, resource, isDelay: true })
     }
     this.#faults = faults
@@ -90,7 +90,9 @@ export class Faults {
   affected(entries: readonly Affected[], { fromUs, lookingUs, toUs }: Span): boolean {
     return this.#faults.some(({ atUs, sessions, leaseId, resource, isDelay }) => {
       if (atUs < (isDelay ? lookingUs : fromUs) || atUs > toUs) return false
-      const own = entries.filter((entry) => resource === null || entry.resource === resource)
+      const own = entries.filter(
+        (entry) => resource === null || placeOf(entry.resource) === resource,
+      )
       if (leaseId !== null) return own.some((entry) => this.#isAbout(leaseId, entry))
       return sessions === null || own.some((entry) => sessions.has(entry.session))
     })
@@ -112,4 +114,9 @@ export function resourcesOf({ ledger, log }: Evidence): ReadonlyMap<string, stri
     resources.set(entry.leaseId, entry.resource)
   }
   return resources
+}
+
+/** A resource, or the tree that it is in. */
+export function placeOf(resource: string | undefined): string | undefined {
+  return resource?.replace(/^file:.*/, 'file:')
 }

@@ -8,7 +8,7 @@ import { seconds, short, type Checker, type Complaint, type Evidence } from '../
 import { lastTerm, type LeaseLife } from '../lease-life.ts'
 import type { Asked, CallBegun, Who } from '../log.ts'
 import type { TimedEvent } from '../store-host.ts'
-import { resourcesOf } from './faults.ts'
+import { placeOf, resourcesOf } from './faults.ts'
 import { eventsById } from './ledger-walk.ts'
 
 /** Messages, and timers of a clock that is slow by one percent. */
@@ -76,11 +76,6 @@ function keptBack(
     if (!isThen || !MAKES_ATTEMPTS_LATE.has(entry.fault)) return false
     return placeOf(resources.get(entry.leaseId)) === place
   })
-}
-
-/** A resource, or the tree that it is in. */
-function placeOf(resource: string | undefined): string | undefined {
-  return resource?.replace(/^file:.*/, 'file:')
 }
 
 /** Until when the ticket kept others away: until it ended, or was neither heard of nor claimed in time. */

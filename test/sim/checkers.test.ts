@@ -13,6 +13,7 @@ import type { TimedEvent } from '../../sim/store-host.ts'
 import type { Command } from '../../src/core/command.ts'
 import { decide } from '../../src/core/decide.ts'
 import type { Entry } from '../../src/core/lease.ts'
+import type { Resource } from '../../src/core/resource.ts'
 import { NO_SCOPE } from '../../src/core/scope.ts'
 import {
   acquire,
@@ -369,23 +370,27 @@ describe('a wait for what lies free', () => {
   const TICKET = id(2)
   const OTHER = id(7)
   /** The lease runs out after 300 ms, and its waiter is heard of once. */
-  const COURSE: Course = [
-    [acquire({ leaseId: PARENT, holder: 'bob', ttlMs: 300 }), 0, 0],
-    [acquire({ leaseId: TICKET, holder: 'ada', claimWindowMs: 200, ...WAITING }), 10, 0],
+  const courseAt = (resource: Resource): Course => [
+    [acquire({ leaseId: PARENT, resource, holder: 'bob', ttlMs: 300 }), 0, 0],
+    [acquire({ leaseId: TICKET, resource, holder: 'ada', claimWindowMs: 200, ...WAITING }), 10, 0],
     [acquire({ leaseId: id(8), resource: file('/f') }), 2_000, 0],
   ]
 
-  function complaints(store: Evidence['store'], observed: readonly Observation[]) {
+  function complaints(
+    store: Evidence['store'],
+    observed: readonly Observation[],
+    [waitedFor, other] = [WORK, WORK],
+  ) {
     const log: readonly Observation[] = [
       { kind: 'started', ...WHO, holder: 'ada' },
       { kind: 'started', process: 'bob', session: 'session-of-bob', holder: 'bob' },
       ...[TICKET, OTHER, id(8)].map((leaseId) => asked('acquire', leaseId)),
-      { kind: 'call', ...WHO, ...CALL, resource: 'work:W-1', leaseId: OTHER },
+      { kind: 'call', ...WHO, ...CALL, resource: other, leaseId: OTHER },
       ...observed,
     ]
     const logged = log.map((entry) => ({ atUs: 100_000, ...entry }))
     const heard = new Map([[TICKET, [{ atUs: 10_000, deadline: nowAt(1_500).tick }]]])
-    return fair.check({ ...evidenceOf(COURSE, logged), store, heard })
+    return fair.check({ ...evidenceOf(courseAt(waitedFor), logged), store, heard })
   }
 
   function asked(method: 'acquire' | 'release', leaseId: string): Observation {
@@ -418,5 +423,11 @@ describe('a wait for what lies free', () => {
   it('is not where an optimistic store waits for what its process asked about the same resource', () => {
     expect(complaints('optimistic', [slowClaim('ada')])).toEqual([])
     expect(complaints('optimistic', [slowClaim('bob')])).toEqual(IN_VAIN)
+  })
+
+  it('is not where that is elsewhere in the same tree', () => {
+    const slow = [slowClaim('ada')]
+    expect(complaints('optimistic', slow, [file('/s'), file('/s/a')])).toEqual([])
+    expect(complaints('optimistic', slow, [WORK, file('/s/a')])).toEqual(IN_VAIN)
   })
 })
