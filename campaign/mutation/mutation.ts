@@ -58,11 +58,10 @@ interface Place {
   readonly column: number
 }
 
-interface MutantReport {
-  readonly files: Readonly<
-    Record<string, { readonly source: string; readonly mutants: readonly Mutant[] }>
-  >
-}
+/** By source file. */
+type MutantReport = Readonly<
+  Record<string, { readonly source: string; readonly mutants: readonly Mutant[] }>
+>
 
 /** By source file: what survives, as `line of source: original → replacement`, and why that is right. */
 type Explained = Readonly<Record<string, Readonly<Record<string, string>>>>
@@ -88,22 +87,25 @@ async function mutate(file: string, tested: Tested, seed: number): Promise<StepO
   try {
     const report = path.join(copy.folder, 'mutants.json')
     const config = path.join(copy.folder, 'stryker.json')
-    fs.writeFileSync(config, JSON.stringify(configOf(file, report, thirdOf)))
+    const earlier = earlierOf(file)
+    fs.writeFileSync(config, JSON.stringify(configOf(file, { report, earlier, thirdOf })))
     const tests: MeantTests = { source: file, places: tested.tests }
     const order = path.join(copy.folder, 'campaign', 'mutation', 'tests.json')
     fs.writeFileSync(order, JSON.stringify(tests))
     const { output } = await copy.run(process.execPath, [STRYKER, 'run', config])
-    const { files } = reportIn(report, output)
-    const { mutants, source } = files[file] ?? { mutants: [], source: '' }
+    const { mutants, source } = reportIn(report, output)[file] ?? { mutants: [], source: '' }
     const tried = mutants.filter(({ id, status }) => {
       if (thirdOf !== null && !isInThird(thirdOf, id)) return false
       return !/^(Ignored|CompileError|RuntimeError)$/.test(status)
     })
     const explained = explanations()[file] ?? {}
     const outcome = outcomeOf(file, { source, mutants, tried, explained })
-    return tested.isWhole
-      ? outcome
-      : { ...outcome, note: `a random third of ${mutants.length} mutants` }
+    const [, reused = '0'] = /(\d+)\S* of \d+ mutant result\(s\) are reused/.exec(output) ?? []
+    const notes = [
+      ...(tested.isWhole ? [] : [`a random third of ${mutants.length} mutants`]),
+      ...(reused === '0' ? [] : [`${reused} known from an earlier run`]),
+    ]
+    return notes.length === 0 ? outcome : { ...outcome, note: notes.join('; ') }
   } finally {
     copy.close()
   }
@@ -111,9 +113,25 @@ async function mutate(file: string, tested: Tested, seed: number): Promise<StepO
 
 /** Of a file with types alone Stryker makes no report, because no test runs it. */
 function reportIn(file: string, output: string): MutantReport {
-  if (fs.existsSync(file)) return JSON.parse(fs.readFileSync(file, 'utf8')) as MutantReport
-  if (output.includes('with 0 mutant(s)')) return { files: {} }
+  if (fs.existsSync(file)) return readReport(file)
+  if (output.includes('with 0 mutant(s)')) return {}
   throw new Error(`Stryker made no report: ${errorsIn(output)}`)
+}
+
+function readReport(file: string): MutantReport {
+  return (JSON.parse(fs.readFileSync(file, 'utf8')) as { files: MutantReport }).files
+}
+
+/**
+ * Where Stryker keeps what it learnt of a source file. It tries again what survived, where a test was added, and what was killed
+ * by a test of a name that is there no more; of a source that changed itself, everything.
+ */
+function earlierOf(file: string): string {
+  const earlier = path.join(FOLDER, 'node_modules', '.cache', `${file.replaceAll('/', '-')}.json`)
+  const source = fs.readFileSync(path.join(ROOT, file), 'utf8')
+  const isOther = fs.existsSync(earlier) && readReport(earlier)[file]?.source !== source
+  if (isOther) fs.rmSync(earlier)
+  return earlier
 }
 
 /** What failed is said in the line after, behind a tab. */
@@ -125,10 +143,15 @@ function errorsIn(output: string): string {
     .slice(0, 600)
 }
 
+interface Files {
+  readonly report: string
+  readonly earlier: string
+  readonly thirdOf: string | null
+}
+
 function configOf(
   file: string,
-  report: string,
-  thirdOf: string | null,
+  { report, earlier, thirdOf }: Files,
 ): Readonly<Record<string, unknown>> {
   const third = path.join(import.meta.dirname, 'random-third.js')
   return {
@@ -142,6 +165,8 @@ function configOf(
     tsconfigFile: 'there-is-none.json',
     reporters: ['json'],
     jsonReporter: { fileName: report },
+    incremental: true,
+    incrementalFile: earlier,
     coverageAnalysis: 'perTest',
     concurrency: CONCURRENCY,
     inPlace: true,
@@ -206,7 +231,7 @@ function explanations(): Explained {
 export const mutation: Part = {
   name: 'mutation',
   about:
-    'Stryker changes the sources in one place at a time, and the tests that are meant for the folder must notice: every place of the core and the guards, and a random third, by the seed, of the ledger, the protocol and the holding state machine. Tests must kill 95 % of the mutants of core and guard, and 90 % of each of the others. A mutant that survives is a failure, unless `campaign/mutation/explained.json` says why it is right. Property tests play a tenth of their cases here, and what takes long without noticing mutants that quicker tests miss is left out; `campaign/mutation/mutation-tests.config.ts` says what. Needs `npm ci --ignore-scripts --prefix campaign/mutation`.',
+    'Stryker changes the sources in one place at a time, and the tests that are meant for the folder must notice: every place of the core and the guards, and a random third, by the seed, of the ledger, the protocol and the holding state machine. Tests must kill 95 % of the mutants of core and guard, and 90 % of each of the others. A mutant that survives is a failure, unless `campaign/mutation/explained.json` says why it is right. Property tests play a tenth of their cases here, and what takes long without noticing mutants that quicker tests miss is left out; `campaign/mutation/mutation-tests.config.ts` says what. Needs `npm ci --ignore-scripts --prefix campaign/mutation`; until that is run again, of an unchanged file only those mutants are tried once more that survived although a test was added since, or were killed by a test of a name that is there no more.',
   steps: TESTED.flatMap((tested) => filesOf(tested.place).map((file) => stepOf(file, tested))),
   atLeast: { mutants: 8_000 },
   sharesAtLeast: TESTED.map(({ place, killedShare }) => {
