@@ -1,4 +1,4 @@
-/** A process that plays worlds of one store from a seed on, until its time is over, and prints what came of them. */
+/** A process that plays worlds of one store from a seed on, until it has played enough or its time is over, and prints what came of them. */
 import { ATTEMPT_SHAPES } from '../../sim/attempt-shapes.ts'
 import { canHappen, FAULT_KINDS } from '../../sim/log.ts'
 import { failureLines, Tally } from '../../sim/report.ts'
@@ -9,6 +9,7 @@ import type { StoreKind } from '../../sim/store-host.ts'
 export interface WorldsOrder {
   readonly store: StoreKind
   readonly first: number
+  readonly worldsMax: number
   readonly minutes: number
   readonly replayEvery: number
 }
@@ -24,14 +25,16 @@ export interface WorldsReport {
 const FAILURES_TOLD_MAX = 10
 const SAY_EVERY = 100
 
-async function play({ store, first, minutes, replayEvery }: WorldsOrder): Promise<WorldsReport> {
+async function play(order: WorldsOrder): Promise<WorldsReport> {
+  const { store, first, worldsMax, minutes, replayEvery } = order
   const tally = new Tally()
   const failures: string[] = []
   let worlds = 0
   let events = 0
   let replayed = 0
   const untilMs = performance.now() + minutes * 60_000
-  while (performance.now() < untilMs && failures.length < FAILURES_TOLD_MAX) {
+  const isOver = (): boolean => worlds >= worldsMax || performance.now() >= untilMs
+  while (!isOver() && failures.length < FAILURES_TOLD_MAX) {
     const seed = first + worlds
     const report = await runSeed(seed, { store })
     tally.add(report)

@@ -1,10 +1,11 @@
 /** The simulator at length: worlds of both stores side by side, some of them replayed. */
 import { childReport } from '../child-report.ts'
-import type { Part, Step, StepOutcome } from '../part.ts'
+import { STEP_MINUTES_MAX, type Part, type Step, type StepOutcome } from '../part.ts'
 import type { WorldsOrder, WorldsReport } from './play-worlds.ts'
 
 const STEPS = 10
-const WHOLE_MINUTES = 8
+/** Of each store: about 8 minutes where nothing else runs. */
+const WORLDS_PER_STEP = 6_000
 const REPLAY_EVERY = 80
 /** A world makes much garbage of its own, and all of it can go when it is over: a tenth more worlds. */
 const NODE_OPTIONS = ['--max-semi-space-size=64']
@@ -15,12 +16,13 @@ const SEEDS_PER_RUN = 20_000_000
 function step(index: number): Step {
   return {
     name: `worlds, step ${index + 1}`,
-    minutes: WHOLE_MINUTES,
+    minutes: STEP_MINUTES_MAX,
     run: async ({ seed, minutes, say }) => {
       const first = (seed % 1_000) * SEEDS_PER_RUN + index * SEEDS_PER_STEP + 1
       const reports = await Promise.all(
         (['memory', 'optimistic'] as const).map((store) => {
-          const order: WorldsOrder = { store, first, minutes, replayEvery: REPLAY_EVERY }
+          const worldsMax = WORLDS_PER_STEP
+          const order: WorldsOrder = { store, first, worldsMax, minutes, replayEvery: REPLAY_EVERY }
           const program = 'campaign/simulation/play-worlds.ts'
           const onLine = (line: string): void => say(`${store}: ${line}`)
           return childReport<WorldsReport>({ program, order, nodeOptions: NODE_OPTIONS, onLine })
