@@ -83,12 +83,26 @@ export class Draft {
     this.#refusals = [...this.#refusals, refusal]
   }
 
+  /**
+   * What happens to a lease happens to those derived from it. They end before it does, so that what they did not use
+   * has come back to it when it gives back in turn what it did not use.
+   */
   record(event: LeaseEvent): void {
-    const before = this.entries.get(event.leaseId)
-    if (before?.kind === 'lease' && before.delegation !== undefined) {
-      return this.#recordOfFamily(before, event)
-    }
+    const subject = this.entries.get(event.leaseId)
+    if (subject?.kind !== 'lease') return this.#append(event, evolveEntry(subject, event))
+    const ends = subject.state === 'active' && event.after !== 'active'
+    if (ends) this.#endChildren(subject)
+    const before = this.lease(subject.id)
     this.#append(event, evolveEntry(before, event))
+    if (event.type === 'lease.revoking') {
+      for (const child of this.childrenOf(before)) {
+        if (child.deadline.us <= event.deadline.us) this.#reliedOn = [...this.#reliedOn, child.id]
+        else {
+          this.record({ ...event, ...subjectOf(child), renewals: child.renewals, requestId: null })
+        }
+      }
+    }
+    if (ends) this.#refund(before)
   }
 
   #append(event: LeaseEvent, entry: Entry): void {
@@ -106,30 +120,12 @@ export class Draft {
     this.record({ type: 'lease.accounted', ...common, change })
   }
 
-  /**
-   * What happens to a lease happens to those derived from it. They end before it does, so that what they did not use
-   * has come back to it when it gives back in turn what it did not use.
-   */
-  #recordOfFamily(lease: Lease, event: LeaseEvent): void {
-    const ends = lease.state === 'active' && event.after !== 'active'
-    if (ends) this.#endChildren(lease)
-    const before = this.lease(lease.id)
-    this.#append(event, evolveEntry(before, event))
-    if (event.type === 'lease.revoking') {
-      for (const child of this.childrenOf(before)) {
-        if (child.deadline.us <= event.deadline.us) this.#reliedOn = [...this.#reliedOn, child.id]
-        else {
-          this.record({ ...event, ...subjectOf(child), renewals: child.renewals, requestId: null })
-        }
-      }
-    }
-    if (ends) this.#refund(before)
-  }
-
   #endChildren(lease: Lease): void {
     for (const child of this.childrenOf(lease)) {
       const isOver = hasPassed(child.deadline, this.now.tick)
-      this.record(isOver ? overWithParent(child, this.now) : endedWithParent(child, this.now))
+      this.record(
+        isOver ? overWithParent(child, this.now) : endedWithParent(child, lease, this.now),
+      )
     }
   }
 
@@ -226,33 +222,18 @@ function runningUntilUs(entry: Entry | undefined, { tick }: Now): number {
   return deadline.us <= tick.us ? Infinity : deadline.us
 }
 
+const ROOM_MAKING: ReadonlySet<LeaseEventType> = new Set<LeaseEventType>([
+  'lease.released',
+  'lease.expired',
+  'lease.revoked',
+  'lease.transferred',
+  'lease.unlocked',
+  'lease.downgraded',
+  'lease.failed',
+])
+
 function makesRoom(event: LeaseEvent): boolean {
-  switch (event.type) {
-    case 'lease.released':
-    case 'lease.expired':
-    case 'lease.revoked':
-    case 'lease.transferred':
-    case 'lease.unlocked':
-    case 'lease.downgraded':
-    case 'lease.failed':
-      return true
-    case 'lease.upgrading':
-      return !event.wished
-    case 'lease.issued':
-    case 'lease.renewed':
-    case 'lease.revoking':
-    case 'lease.upgraded':
-    case 'lease.updated':
-    case 'lease.adopted':
-    case 'lease.advanced':
-    case 'lease.queued':
-    case 'lease.offered':
-    case 'lease.waiting':
-    case 'lease.denied':
-    case 'lease.accounted':
-    case 'lease.trespassed':
-      return false
-  }
+  return ROOM_MAKING.has(event.type) || (event.type === 'lease.upgrading' && !event.wished)
 }
 
 function subjectOf(lease: Lease): Pick<EventCommon, 'leaseId' | 'resource' | 'holder' | 'session'> {
@@ -274,9 +255,9 @@ function overWithParent(child: Lease, now: Now): LeaseEvent {
 }
 
 /** The holder of a derived lease did not give it back; it was taken away with what it came from. */
-function endedWithParent(child: Lease, now: Now): LeaseEvent {
+function endedWithParent(child: Lease, parent: Lease, now: Now): LeaseEvent {
   const { renewals } = child
-  const reason = `its parent ${parentOf(child) ?? ''} has ended`
+  const reason = `its parent ${parent.id} has ended`
   return {
     type: 'lease.revoked',
     ...eventCommon(child, now, { before: 'active', after: 'revoked', renewals, reason }),

@@ -52,7 +52,7 @@ function renew(draft: Draft, command: Renew): RenewOutcome {
   const expiresAtMs = wallAt(deadline.us, now)
   const ttlMs = grantedMs(lease, { askedMs, deadline }, now)
   draft.record(frequentEvent(common, { type: 'lease.renewed', ttlMs, deadline, expiresAtMs }))
-  return { kind: 'renewed', lease: renewedLease(draft, lease) }
+  return { kind: 'renewed', lease: draft.lease(leaseId) }
 }
 
 function reachedLimit(lease: Lease, now: Now): string | null {
@@ -102,10 +102,4 @@ function parentCeiling(view: RealmView, lease: Lease): number | 'unseen' | null 
   if (parentId === null) return null
   const parent = view.entries.get(parentId)
   return parent?.kind === 'lease' ? parent.deadline.us : 'unseen'
-}
-
-function renewedLease(draft: Draft, lease: Lease): Lease {
-  const entry = draft.entries.get(lease.id)
-  if (entry?.kind === 'lease') return entry
-  throw new Error('a renewal left no lease behind')
 }
