@@ -73,6 +73,10 @@ describe('a commit', () => {
   it('says which fences are new', () => {
     const { firstFence, lastFence } = committed([], acquire())
     expect([firstFence, lastFence]).toEqual([(WALL_MS + 1) * 1000, (WALL_MS + 1) * 1000])
+    const readers = [2, 4, 5].map((n) => ticket({ id: id(n), mode: 'shared', orderUs: n }))
+    const offered = committed([lease(), ...readers], release())
+    expect(offered.firstFence).toBe((WALL_MS + 1) * 1000)
+    expect(offered.lastFence).toBe(offered.firstFence + 2)
   })
 
   it('tells a renewal from what others must know', () => {

@@ -460,13 +460,30 @@ describe('a derived lease', () => {
     expect(events).toEqual([])
   })
 
-  it('ends before its parent does, in the same commit', () => {
+  it('ends before its parent does, in the same commit, and is told why', () => {
     const entries = [parent(), child()]
     const command = release({ leaseId: id(1), holder: 'ada' })
-    expect(told(decide(view(entries), command, nowAt(1)))).toEqual([
-      'lease.revoked 5',
-      'lease.accounted 1',
-      'lease.released 1',
-    ])
+    const decision = decide(view(entries), command, nowAt(1))
+    expect(told(decision)).toEqual(['lease.revoked 5', 'lease.accounted 1', 'lease.released 1'])
+    const reason = `its parent ${id(1)} has ended`
+    expect(decision.events[0]).toMatchObject({ by: 'its parent', reason })
+  })
+
+  it.each([
+    ['later than', 5_001, ['lease.revoking 1', 'lease.revoking 5']],
+    ['with', 5_000, ['lease.revoking 1']],
+    ['before', 4_999, ['lease.revoking 1']],
+  ])('that would end %s the grace of its parent', (_when, endsAt, events) => {
+    const entries = [parent(), child({ deadline: tickAt(endsAt) })]
+    const decision = decide(view(entries), revoke({ graceMs: 4_000 }), nowAt(1_000))
+    expect(told(decision)).toEqual(events)
+    expect(decision.reliedOn).toEqual(events.length === 1 ? [id(5)] : [])
+    expect(decision.entries.get(id(5))).toMatchObject({ deadline: tickAt(Math.min(endsAt, 5_000)) })
+  })
+
+  it('is not looked for once its parent has ended and only the lock delay of that is over', () => {
+    const delayed = lease({ ...parent(), state: 'expired', lockedUntil: tickAt(5_000) })
+    const decision = decide(view([delayed]), settle({ leaseId: id(1) }), nowAt(5_000))
+    expect(told(decision)).toEqual(['lease.unlocked 1'])
   })
 })

@@ -170,10 +170,13 @@ describe('a repeated release', () => {
     expect(decision.outcome).toEqual({ kind: 'terminal', leaseId: id(1), state: 'released' })
   })
 
-  it('is refused when the id was used for another lease', () => {
+  it.each([
+    ['is refused when the id was used for another lease', [lease()], 'request_reused'],
+    ['says nothing of a lease that left nothing behind when it was of another', [], 'not_found'],
+  ])('%s', (_, entries, kind) => {
     const other = { ...prior, leaseId: id(9) }
-    const { outcome } = decide(view([lease()], { prior: other }), command, nowAt(1))
-    expect(outcome.kind).toBe('request_reused')
+    const { outcome } = decide(view(entries, { prior: other }), command, nowAt(1))
+    expect(outcome.kind).toBe(kind)
   })
 })
 

@@ -197,6 +197,11 @@ describe('a repeated renewal', () => {
     expect(decision.outcome.kind).toBe('expired')
   })
 
+  it('of which nothing is kept any more is of a lease that is not there, not of a released one', () => {
+    const { outcome } = decide(view([], { prior }), command, nowAt(1))
+    expect(outcome).toEqual({ kind: 'not_found', leaseId: id(1) })
+  })
+
   it('writes its id into the event that is its effect', () => {
     expect(decide(view([lease()]), command, nowAt(1)).events).toMatchObject([{ requestId: 'r1' }])
   })

@@ -1,22 +1,30 @@
 import { describe, expect, it } from 'vitest'
+import type { Command } from '../../src/core/command.ts'
+import { isBlocked } from '../../src/core/conflict.ts'
 import { decide } from '../../src/core/decide.ts'
 import type { Entry } from '../../src/core/lease.ts'
 import {
   acquire,
   claim,
+  downgrade,
   file,
+  GROUP,
   id,
   lease,
   nowAt,
   release,
+  revoke,
   settle,
   tickAt,
   ticket,
   told,
+  transfer,
   TTL_MS,
   view,
   WALL_MS,
   WINDOW_MS,
+  withdraw,
+  withdrawUpgrade,
   type Moment,
 } from './builders.ts'
 
@@ -90,6 +98,56 @@ describe('settling', () => {
   it('offers in order of filing, and by id when two were filed at one tick', () => {
     const [first, second] = [ticket({ id: id(4) }), ticket({ id: id(5), holder: 'eve' })]
     expect(told(settled([second, first], 1))).toEqual(['lease.offered 4'])
+  })
+})
+
+describe('a decision is valid until the first deadline that it took for running', () => {
+  it.each<[string, readonly Entry[], number | null]>([
+    ['of several', [ticket(), lease(), ticket({ id: id(4), orderUs: 1 })], WINDOW_MS],
+    ['of an offer that it makes', [ticket({ claimWindowMs: 500 })], 501],
+    ['and for good where there is none', [], null],
+    ['and for good where all have ended', [lease({ state: 'released' })], null],
+    ['not one that is over', [lease({ deadline: tickAt(1) })], null],
+  ])('%s', (_, entries, untilMs) => {
+    const { validUntilUs } = decide(view(entries), settle(), nowAt(1))
+    expect(validUntilUs).toBe(untilMs === null ? null : untilMs * 1000)
+  })
+
+  it('on the clock that decides, and on no other', () => {
+    const before = view([lease({ deadline: tickAt(TTL_MS, { domain: ANOTHER_HOST }) })])
+    const { outcome, validUntilUs } = decide(before, release({ holder: 'eve' }), nowAt(1))
+    expect([outcome.kind, validUntilUs]).toEqual(['not_holder', null])
+  })
+})
+
+describe('a waiter that must look for itself', () => {
+  const grouped = ticket({ id: id(31), holder: 'cyd', mode: 'shared', group: GROUP, orderUs: 5 })
+  const shared = lease({ mode: 'shared' })
+  const other = lease({ id: id(7), mode: 'shared', holder: 'bob' })
+  const delayed = lease({ state: 'expired', lockedUntil: tickAt(1) })
+  const woken = { session: 'session-of-cyd', leaseId: id(31) }
+
+  it.each<[string, readonly Entry[], Command]>([
+    ['released', [lease()], release()],
+    ['expired', [lease({ deadline: tickAt(1) })], settle()],
+    ['revoked', [lease()], revoke()],
+    ['transferred', [lease(), ticket({ mode: 'shared' })], transfer({ to: null })],
+    ['unlocked', [delayed], settle()],
+    ['downgraded', [lease()], downgrade()],
+    ['failed', [shared, ticket()], withdraw()],
+    ['upgrading', [{ ...shared, upgrading: true }, other], withdrawUpgrade()],
+  ])('is woken when what was in its way is %s', (type, entries, command) => {
+    const before = view([...entries, grouped])
+    expect(isBlocked(grouped, before.entries.values(), nowAt(0))).toBe(true)
+    const decision = decide(before, command, nowAt(1))
+    expect(decision.events).toMatchObject([{ type: `lease.${type}` }, ...decision.events.slice(1)])
+    expect(decision.wakes).toEqual([woken])
+  })
+
+  it('is not woken by what takes nothing away, or those who wake each other would never stop', () => {
+    const { wakes, events } = decide(view([shared, grouped]), revoke({ graceMs: 100 }), nowAt(1))
+    expect(events).toMatchObject([{ type: 'lease.revoking' }])
+    expect(wakes).toEqual([])
   })
 })
 
