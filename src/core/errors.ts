@@ -177,7 +177,7 @@ const SHOWN_LENGTH_MAX = 80
 /** A value as one short line of visible characters, whatever it was. */
 export function show(value: unknown): string {
   return shorten(
-    typeof value === 'string' ? visibleJson(value.slice(0, SHOWN_LENGTH_MAX + 1)) : describe(value),
+    typeof value === 'string' ? visibleJson(value.slice(0, SHOWN_LENGTH_MAX)) : describe(value),
   )
 }
 
@@ -186,8 +186,10 @@ export function showData(data: object): string {
   return shorten(visibleJson(data))
 }
 
+/** Never in the middle of a character. */
 function shorten(text: string): string {
-  return text.length <= SHOWN_LENGTH_MAX ? text : `${text.slice(0, SHOWN_LENGTH_MAX)}…`
+  if (text.length <= SHOWN_LENGTH_MAX) return text
+  return `${text.slice(0, SHOWN_LENGTH_MAX).replace(/[\ud800-\udbff]$/, '')}…`
 }
 
 function visibleJson(value: string | object): string {

@@ -35,6 +35,10 @@ describe('a lease error', () => {
     })
   })
 
+  it('has no cause where nothing caused it', () => {
+    expect(Object.hasOwn(closedError(), 'cause')).toBe(false)
+  })
+
   it('is told apart from any other error', () => {
     expect(isLeaseError(invalid('ttlMs', 'must be 1', 0))).toBe(true)
     expect(isLeaseError(new Error('x'))).toBe(false)
@@ -67,7 +71,13 @@ describe('a value in a message', () => {
 
   it('is cut when it is long', () => {
     expect(show('x'.repeat(1_000_000))).toBe(`"${'x'.repeat(79)}…`)
+    expect(show('x'.repeat(79))).toBe(`"${'x'.repeat(79)}…`)
     expect(show('x'.repeat(78))).toBe(`"${'x'.repeat(78)}"`)
+  })
+
+  it.each(['😀', '\u{10000}', '\u{10ffff}'])('is never cut in the middle of %s', (character) => {
+    expect(show(`${'x'.repeat(77)}${character}y`)).toBe(`"${'x'.repeat(77)}${character}…`)
+    expect(show(`${'x'.repeat(78)}${character}y`)).toBe(`"${'x'.repeat(78)}…`)
   })
 })
 
