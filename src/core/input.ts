@@ -30,13 +30,14 @@ const LONE_SURROGATE_PATTERN =
 export function utf8Length(text: string): number {
   let bytes = 0
   for (let index = 0; index < text.length; index += 1) {
-    const code = text.charCodeAt(index)
+    const code = text.codePointAt(index) ?? 0
     if (code < 0x80) bytes += 1
     else if (code < 0x800) bytes += 2
-    else if (code >= 0xd800 && code < 0xdc00) {
+    else if (code < 0x10000) bytes += 3
+    else {
       bytes += 4
       index += 1
-    } else bytes += 3
+    }
   }
   return bytes
 }
@@ -85,7 +86,6 @@ export function parseSession(value: unknown): string {
 /** A lease or request id: a UUID, in lower case whatever case it came in. */
 export function parseLeaseId(value: unknown, field = 'leaseId'): string {
   if (typeof value === 'string') {
-    if (UUID_PATTERN.test(value)) return value
     const id = value.toLowerCase()
     if (UUID_PATTERN.test(id)) return id
   }
