@@ -8,6 +8,7 @@ import {
   parseLockDelayMs,
   parseMaxHoldMs,
   parseMaxRenewals,
+  parseMetadata,
   parseMode,
   parseNote,
   parsePriority,
@@ -16,6 +17,7 @@ import {
   parseTtlMs,
   parseWaitMs,
   refuseUnknown,
+  utf8Length,
 } from '../../src/core/input.ts'
 import { TTL_MS_MAX } from '../../src/core/limits.ts'
 import { parseReleaseReason, parseState } from '../../src/core/lease.ts'
@@ -48,6 +50,7 @@ describe.each([
     ['130 bytes in 65 characters', 'é'.repeat(65), 'got "130 bytes"'],
     ['a control character', 'a\u0007b', 'must not contain control characters, got "a\\u0007b"'],
     ['a lone surrogate', 'a\ud800', 'must not contain lone surrogates'],
+    ['the second half of a character, first', '\udc00a', 'must not contain lone surrogates'],
     ['a number', 7, 'must be text, got 7'],
     ['nothing', undefined, 'must be text, got undefined'],
     ['null', null, 'must be text, got null'],
@@ -58,6 +61,21 @@ describe.each([
     expect(refused.message).toMatch(new RegExp(`^${field} must `))
     expect(refused.message).toContain(message)
   })
+})
+
+it.each([
+  '\u007f',
+  '\u0080',
+  '\u07ff',
+  '\u0800',
+  '\ud7ff',
+  '\ue000',
+  '\uffff',
+  '\u{10000}',
+  '\u{10ffff}',
+])('text with %s has as many bytes as its UTF-8', (character) => {
+  const text = `a${character}z`
+  expect(utf8Length(text)).toBe(Buffer.byteLength(text))
 })
 
 const notSpans = [
@@ -145,7 +163,7 @@ describe('a lease id', () => {
     )
   })
 
-  it.each(['', 'x', id(1).slice(1), `${id(1)}0`, `${id(1)}\n`, 7, null, undefined])(
+  it.each(['', 'x', id(1).slice(1), `0${id(1)}`, `${id(1)}0`, `${id(1)}\n`, 7, null, undefined])(
     'is not %s',
     (value) => {
       const refused = refusal(() => parseLeaseId(value))
@@ -201,6 +219,8 @@ describe('a note', () => {
       code: 'LIMIT_EXCEEDED',
       field: 'metadata',
     })
+    const wordless = { k: 'x'.repeat(1024 - JSON.stringify({ k: '' }).length) }
+    expect(parseNote(null, wordless).metadata).toEqual(wordless)
     expect(refusal(() => parseNote('r'.repeat(1025), undefined))).toMatchObject({
       code: 'LIMIT_EXCEEDED',
       field: 'reason',
@@ -228,6 +248,10 @@ describe('a note', () => {
   ])('has no metadata of %s', (_, metadata, field, message) => {
     const refused = refusal(() => parseNote(null, metadata))
     expect(refused).toEqual({ code: 'INVALID_INPUT', field, message })
+  })
+
+  it('is no metadata where that is asked for and null comes', () => {
+    expect(refusal(() => parseMetadata(null)).message).toBe(`${whole} null`)
   })
 
   it('has no control characters in its reason', () => {
