@@ -9,6 +9,7 @@ import type {
   LeaseExpired,
   LeaseFailed,
   LeaseOffered,
+  LeaseQueued,
   LeaseReleased,
   LeaseRenewed,
   LeaseRevoked,
@@ -26,7 +27,7 @@ export function evolve(entries: Entries, event: LeaseEvent): Entries {
 }
 
 /** A ledger tells of refused requests only, never of refused renewals. */
-function deniedTicket({ ticket, leaseId }: LeaseDenied): Ticket {
+function requestOf({ ticket, leaseId }: LeaseQueued | LeaseDenied): Ticket {
   if (ticket !== null) return ticket
   throw new Error(`the refusal of lease ${leaseId} has no ticket`)
 }
@@ -37,9 +38,8 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
     case 'lease.issued':
       return event.lease
     case 'lease.queued':
-      return event.ticket
     case 'lease.denied':
-      return deniedTicket(event)
+      return requestOf(event)
     case 'lease.renewed':
       return renewedLease(leaseOf(entry, event), event)
     case 'lease.released':
@@ -84,10 +84,10 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
     }
     case 'lease.advanced':
       return { ...leaseOf(entry, event), epoch: event.to }
-    case 'lease.trespassed':
-      return leaseOf(entry, event)
     case 'lease.unlocked':
       return { ...leaseOf(entry, event), lockedUntil: null }
+    case 'lease.trespassed':
+      return leaseOf(entry, event)
     case 'lease.offered':
     case 'lease.waiting':
     case 'lease.failed':
@@ -158,7 +158,7 @@ function evolveTicket(ticket: Ticket, event: LeaseOffered | LeaseWaiting | Lease
 
 function waitingTicket(before: Ticket, event: LeaseWaiting): Ticket {
   const { deadline, implied, behindOwn } = event
-  const ticket = behindOwn === before.behindOwn ? before : placedTicket(before, behindOwn)
+  const ticket = placedTicket(before, behindOwn)
   if (implied === undefined) return { ...ticket, deadline }
   const waiting = { ...withoutUnder(ticket), deadline }
   if (implied.length === 0) return waiting
@@ -231,13 +231,10 @@ function leaseWith(lease: Lease, moving: Moving): Lease {
     epoch: lease.epoch,
   }
   const { delegation, under, tokenName } = lease
-  if (delegation === undefined && under === undefined && tokenName === undefined) return next
-  return {
-    ...next,
-    ...(delegation === undefined ? {} : { delegation }),
-    ...(tokenName === undefined ? {} : { tokenName }),
-    ...(under === undefined || !moving.upgrading ? {} : { under }),
-  }
+  if (delegation !== undefined) Object.assign(next, { delegation })
+  if (tokenName !== undefined) Object.assign(next, { tokenName })
+  if (under !== undefined && moving.upgrading) Object.assign(next, { under })
+  return next
 }
 
 /** A lease that the event changes without renewing or ending it. */
