@@ -1,7 +1,37 @@
 import { describe, expect, it } from 'vitest'
+import type { Command } from '../../src/core/command.ts'
 import { decide } from '../../src/core/decide.ts'
+import { ROOT_DELEGATION } from '../../src/core/delegation.ts'
 import { evolve, evolveEntry } from '../../src/core/evolve.ts'
-import { id, lease, nowAt, release, renew, tickAt, ticket, view, withdraw } from './builders.ts'
+import type { Entry, Lease } from '../../src/core/lease.ts'
+import {
+  acquire,
+  claim,
+  id,
+  lease,
+  nowAt,
+  release,
+  renew,
+  revoke,
+  settle,
+  tickAt,
+  ticket,
+  trespass,
+  TTL_MS,
+  view,
+  WALL_MS,
+  WINDOW_MS,
+  withdraw,
+} from './builders.ts'
+
+/** What a command leaves of the last of some entries. */
+function lastOf(entries: readonly Entry[], command: Command): Entry | undefined {
+  return decide(view(entries), command, nowAt(1)).entries.get(entries.at(-1)?.id ?? '')
+}
+
+function until(ms: number): Pick<Lease, 'deadline' | 'expiresAtMs'> {
+  return { deadline: tickAt(ms), expiresAtMs: WALL_MS + ms }
+}
 
 const [renewed] = decide(view([lease()]), renew(), nowAt(1)).events
 const [, offered] = decide(view([lease(), ticket()]), release(), nowAt(1)).events
@@ -26,6 +56,61 @@ describe('an event', () => {
     if (failed === undefined) throw new Error('the withdrawal has no event')
     expect(evolveEntry(ticket({ offer }), failed)).toEqual(
       ticket({ state: 'failed', failure: 'timed_out' }),
+    )
+  })
+
+  const sharer = lease({ id: id(7), mode: 'shared', holder: 'bob' })
+  const under = { leaseIds: [id(8)], implied: false }
+  const facts = [
+    ['nothing more', {}],
+    ['the name of its token', { tokenName: 'ci' }],
+    ['a delegation', { delegation: ROOT_DELEGATION }],
+    ['a wait for an upgrade', { upgrading: true }],
+    ['a wait for an upgrade under another lease', { upgrading: true, under }],
+  ] as const
+
+  it.each(facts)('that renews a lease leaves as it was one that has %s', (_, rare) => {
+    const held = lease({ mode: 'shared', ...rare })
+    const moved = { renewals: 1, renewedAtMs: WALL_MS + 1, ...until(TTL_MS + 1) }
+    expect(lastOf([sharer, held], renew())).toStrictEqual({ ...held, ...moved })
+  })
+
+  it.each(facts)(
+    'that ends a lease takes no more from one that has %s than its wait',
+    (_, rare) => {
+      const held = lease({ mode: 'shared', ...rare })
+      const { under: _under, ...rest } = { ...held, upgrading: false }
+      const releaseReason = 'voluntary'
+      expect(lastOf([sharer, held], release())).toStrictEqual({
+        ...{ ...rest, state: 'released', terminatedAtMs: WALL_MS + 1, releaseReason },
+      })
+      expect(lastOf([sharer, held], revoke())).toStrictEqual({
+        ...{ ...rest, state: 'revoked', terminatedAtMs: WALL_MS + 1 },
+        revoking: { by: 'operator', reason: 'revoked by operator' },
+      })
+      expect(lastOf([sharer, { ...held, ...until(1) }], settle())).toStrictEqual({
+        ...{ ...rest, state: 'expired', terminatedAtMs: WALL_MS + 1, ...until(1) },
+      })
+    },
+  )
+
+  it('that a waiter was heard of says anew whether it stands behind others of its client', () => {
+    const deadline = tickAt(WINDOW_MS + 1)
+    const before = [lease(), ticket({ behindOwn: true })]
+    expect(lastOf(before, claim())).toStrictEqual(ticket({ deadline }))
+  })
+
+  it('of a write by another than the holder leaves the lease as it was', () => {
+    const held = lease()
+    expect(lastOf([held], trespass())).toBe(held)
+  })
+
+  it('of a refused renewal is in no ledger, and of a refused request leaves a ticket', () => {
+    const [refusal] = decide(view([lease()]), acquire(), nowAt(1)).refusals
+    if (refusal === undefined) throw new Error('nothing was refused')
+    expect(evolveEntry(undefined, refusal)).toBe(refusal.ticket)
+    expect(() => evolveEntry(undefined, { ...refusal, ticket: null })).toThrow(
+      `the refusal of lease ${id(3)} has no ticket`,
     )
   })
 
