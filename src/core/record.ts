@@ -467,8 +467,8 @@ export function decodeEvent(record: EventRecord, domain: string, isTerse = false
  */
 function leaveOutRepeats(body: EventBody, event: LeaseEvent, ended: Entry | null): void {
   const { releaseReason, terminatedAtMs = event.atMs } = body
-  if (releaseReason !== undefined) leaveOut(body, 'reason', releaseReason)
-  if (body.ended === undefined || ended?.kind !== 'lease') return
+  leaveOut(body, 'reason', releaseReason)
+  if (ended?.kind !== 'lease' || body.ended === undefined) return
   const inner = body.ended.body
   leaveOut(inner, 'releaseReason', releaseReason)
   leaveOut(inner, 'terminatedAtMs', terminatedAtMs)
@@ -499,10 +499,10 @@ function entryIn(event: LeaseEvent): Entry | null {
   return event.type === 'lease.queued' || event.type === 'lease.denied' ? event.ticket : null
 }
 
-/** The fence that an event gives; null for one that gives none. */
-function fenceIn(event: LeaseEvent): number | null {
-  if (event.type === 'lease.issued') return event.lease.fence
-  return event.type === 'lease.offered' || event.type === 'lease.upgraded' ? event.fence : null
+/** The fence that an event gives, if it gives one. */
+function fenceIn(event: LeaseEvent): number | undefined {
+  const { fence }: EventCommon & { readonly fence?: number } = event
+  return event.type === 'lease.issued' ? event.lease.fence : fence
 }
 
 function innerBody(entry: Entry, event: LeaseEvent, form: BodyForm): InnerBody {
@@ -553,8 +553,8 @@ function eventOf(common: EventCommon, parts: EventParts, domain: string): LeaseE
   const fields: Record<string, unknown> = { ...common, type }
   for (const name in own) {
     const field = own[name]
-    const isTick = TICK_FIELDS.has(name) && field !== null
-    fields[name] = isTick ? tickOf(field as TickText, domain) : field
+    const isOwnTick = TICK_FIELDS.has(name) && typeof field === 'number'
+    fields[name] = isOwnTick ? { domain, us: field } : field
   }
   if (type === 'lease.offered' || type === 'lease.upgraded') fields['fence'] = fence
   return fields as unknown as LeaseEvent
