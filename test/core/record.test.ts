@@ -14,6 +14,7 @@ import {
   type Claim,
   type CycleStep,
   type Entry,
+  type EntryState,
   type Lease,
   type LeaseState,
   type Ticket,
@@ -31,7 +32,16 @@ import { parseResource } from '../../src/core/resource.ts'
 import { UNLIMITED_SCOPE } from '../../src/core/scope.ts'
 import type { Tick } from '../../src/core/time.ts'
 import { fc } from '../fast-check.ts'
-import { file, lease as held, id, WORK } from './builders.ts'
+import {
+  file,
+  lease as held,
+  id,
+  tickAt,
+  ticket as waiting,
+  TTL_MS,
+  WALL_MS,
+  WORK,
+} from './builders.ts'
 
 const HERE = 'host-a/boot-1/0#1'
 
@@ -269,5 +279,237 @@ describe.each(LEASE_EVENT_TYPES)('the record of %s', (type) => {
         expect(decodeEvent(record, HERE, isTerse)).toEqual({ event, ended })
       }),
     )
+  })
+})
+
+/**
+ * The form in which stores keep them, field by field. Stores that are there already are read with it, so that it may gain fields
+ * and lose or change none.
+ */
+const ELSEWHERE = 'host-b/boot-7/0#2'
+const ORDINARY = { ttlMs: TTL_MS, createdAtMs: WALL_MS }
+const ADAS = {
+  ...{ leaseId: id(1), resource: WORK, holder: 'ada', session: 'session-of-ada' },
+  ...{ atMs: WALL_MS, requestId: null },
+}
+
+function common(before: EntryState | null, after: EntryState): EventCommon {
+  return { ...ADAS, before, after, renewals: 0, reason: null }
+}
+
+describe('what is kept of an entry', () => {
+  const far = tickAt(TTL_MS, { domain: ELSEWHERE })
+  it.each<[string, Entry, object, boolean]>([
+    ['an ordinary lease', held(), ORDINARY, false],
+    [
+      'a lease by another clock',
+      held({ deadline: far, lockedUntil: far }),
+      { ...ORDINARY, lockedUntil: far },
+      false,
+    ],
+    ['a lease by another clock, tersely', held({ deadline: far }), ORDINARY, true],
+    [
+      'a lease that is over',
+      held({ state: 'released', releaseReason: 'voluntary' }),
+      { ...ORDINARY, releaseReason: 'voluntary', deadline: TTL_MS * 1000 },
+      false,
+    ],
+    [
+      'a lease that has ended and is locked',
+      held({ state: 'expired', lockedUntil: tickAt(5) }),
+      { ...ORDINARY, lockedUntil: 5_000, deadline: TTL_MS * 1000 },
+      false,
+    ],
+    ['an ordinary ticket', waiting({ orderUs: WALL_MS * 1000 }), ORDINARY, false],
+    [
+      'a ticket with an offer by another clock',
+      waiting({ orderUs: 7, offer: { fence: 9, deadline: { ...far, us: 5_000_000 } } }),
+      { ...ORDINARY, orderUs: 7, offered: { ...far, us: 5_000_000 }, deadline: 5_000_000 },
+      false,
+    ],
+  ])('%s', (_, kept, body, isTerse) => {
+    const record = isTerse ? encodeEntry(kept, HERE, true) : encodeEntry(kept, HERE)
+    expect(record.body).toStrictEqual(body)
+    const read = isTerse ? decodeEntry(record, HERE, true) : decodeEntry(record, HERE)
+    expect(read).toStrictEqual(kept)
+  })
+
+  it('is its deadline as well, or it cannot be read', () => {
+    const record = { ...encodeEntry(held(), HERE), liveUntil: null }
+    expect(() => decodeEntry(record, HERE)).toThrow(`the record of ${id(1)} has no deadline`)
+  })
+})
+
+type Stored<Type extends LeaseEventType> = readonly [
+  states: readonly [EntryState | null, EntryState],
+  own: Omit<Extract<LeaseEvent, { readonly type: Type }>, keyof EventCommon | 'type'>,
+  body: object,
+]
+
+const deadline = tickAt(TTL_MS)
+const us = TTL_MS * 1000
+const expiresAtMs = WALL_MS + TTL_MS
+const inTicket = { ...ORDINARY, orderUs: 0, deadline: 5_000_000 }
+
+const STORED: { readonly [Type in LeaseEventType]: Stored<Type> } = {
+  'lease.issued': [
+    [null, 'active'],
+    { lease: held() },
+    { entry: { body: { ...ORDINARY, deadline: us } } },
+  ],
+  'lease.renewed': [
+    ['active', 'active'],
+    { ttlMs: 5, expiresAtMs, deadline },
+    { ttlMs: 5, expiresAtMs, deadline: us },
+  ],
+  'lease.released': [
+    ['active', 'released'],
+    { releaseReason: 'completed' },
+    { releaseReason: 'completed' },
+  ],
+  'lease.expired': [
+    ['active', 'expired'],
+    { terminatedAtMs: 9, lockedUntil: null },
+    { terminatedAtMs: 9, lockedUntil: null },
+  ],
+  'lease.revoked': [
+    ['active', 'revoked'],
+    { by: 'op', terminatedAtMs: 9, lockedUntil: deadline },
+    { by: 'op', terminatedAtMs: 9, lockedUntil: us },
+  ],
+  'lease.revoking': [
+    ['active', 'active'],
+    { by: 'op', deadline: { ...deadline, domain: ELSEWHERE }, expiresAtMs },
+    { by: 'op', deadline: { ...deadline, domain: ELSEWHERE }, expiresAtMs },
+  ],
+  'lease.upgrading': [['active', 'active'], { wished: true }, { wished: true }],
+  'lease.upgraded': [['active', 'active'], { fence: 9 }, {}],
+  'lease.downgraded': [['active', 'active'], {}, {}],
+  'lease.transferred': [['active', 'released'], { to: null }, { to: null }],
+  'lease.adopted': [['active', 'active'], { expiresAtMs, deadline }, { expiresAtMs, deadline: us }],
+  'lease.advanced': [['active', 'active'], { from: 1, to: 3 }, { from: 1, to: 3 }],
+  'lease.unlocked': [['expired', 'expired'], {}, {}],
+  'lease.queued': [
+    [null, 'pending'],
+    { ticket: waiting({ id: id(1) }) },
+    { entry: { holder: 'bob', session: 'session-of-bob', body: inTicket } },
+  ],
+  'lease.offered': [['pending', 'pending'], { fence: 9, deadline }, { deadline: us }],
+  'lease.waiting': [['pending', 'pending'], { deadline }, { deadline: us }],
+  'lease.failed': [
+    ['pending', 'failed'],
+    { failure: 'lapsed', cycle: null },
+    { failure: 'lapsed', cycle: null },
+  ],
+  'lease.denied': [[null, 'failed'], { ticket: null }, {}],
+  'lease.accounted': [
+    ['active', 'active'],
+    { change: { kind: 'spent', amounts: { tokens: 1 } } },
+    { change: { kind: 'spent', amounts: { tokens: 1 } } },
+  ],
+  'lease.updated': [['active', 'active'], { metadata: null }, { metadata: null }],
+  'lease.trespassed': [
+    ['active', 'active'],
+    { by: 'mallory', target: WORK },
+    { by: 'mallory', target: WORK },
+  ],
+}
+
+describe('what is kept of an event', () => {
+  it.each(LEASE_EVENT_TYPES)('%s', (type) => {
+    const [states, own, body] = STORED[type]
+    const event = { ...common(...states), ...own, type } as LeaseEvent
+    const record = encodeEvent({ event, ended: null }, HERE)
+    const fence = { 'lease.issued': 1000, 'lease.upgraded': 9, 'lease.offered': 9 }[type as string]
+    expect(record).toStrictEqual({ ...ADAS, type, fence: fence ?? 0, body })
+    expect(decodeEvent(record, HERE)).toStrictEqual({ event, ended: null })
+  })
+
+  // Where ticks are wall time, a lease expires with its deadline.
+  const own = { ttlMs: TTL_MS, deadline: us }
+  const over = { terminatedAtMs: WALL_MS, expiresAtMs: TTL_MS } as const
+  const adas = held({ ...over, state: 'released', releaseReason: 'completed' })
+  const release = {
+    ...{ ...common('active', 'released'), type: 'lease.released' as const, reason: 'completed' },
+    releaseReason: 'completed',
+  } as const
+  const end = { by: 'op', terminatedAtMs: 9, lockedUntil: null } as const
+  const reason = 'stuck'
+  const revocation = {
+    ...common('active', 'revoked'),
+    type: 'lease.revoked',
+    reason,
+    ...end,
+  } as const
+  const granted = { ...held({ expiresAtMs: TTL_MS, extent: 'subtree', reason }) } as const
+  const grant = { ...common(null, 'active'), type: 'lease.issued', lease: granted } as const
+  const lapse = { failure: 'lapsed', cycle: null } as const
+  const failure = { ...common('pending', 'failed'), type: 'lease.failed', ...lapse } as const
+  const failed = waiting({ ...lapse, id: id(1), holder: 'ada', state: 'failed' })
+
+  it.each<[string, LeaseEvent, Entry | null, object]>([
+    [
+      'a grant, in the words of the request',
+      { ...grant, reason },
+      null,
+      { reason, entry: { extent: 'subtree', body: own } },
+    ],
+    [
+      'a grant, in other words',
+      grant,
+      null,
+      { entry: { extent: 'subtree', body: { ...own, reason } } },
+    ],
+    ['a release', release, adas, { releaseReason: 'completed', ended: { body: own } }],
+    ['a release alone', release, null, { releaseReason: 'completed' }],
+    [
+      'a release of a lease that had words of its own',
+      release,
+      { ...adas, reason },
+      { releaseReason: 'completed', ended: { body: { ...own, reason } } },
+    ],
+    [
+      'a release in other words',
+      { ...release, reason },
+      adas,
+      { releaseReason: 'completed', reason, ended: { body: own } },
+    ],
+    [
+      'a release without words',
+      { ...release, reason: null },
+      null,
+      { releaseReason: 'completed', reason: null },
+    ],
+    [
+      'a revocation',
+      revocation,
+      held({ ...over, state: 'revoked', reason, terminatedAtMs: 9 }),
+      { ...end, reason, ended: { body: own } },
+    ],
+    [
+      'a revocation of a lease that says otherwise',
+      revocation,
+      held({ ...over, state: 'released', session: 's', terminatedAtMs: null }),
+      {
+        ...{ ...end, reason },
+        ended: {
+          ...{ state: 'released', session: 's' },
+          body: { ...own, reason: null, terminatedAtMs: null },
+        },
+      },
+    ],
+    [
+      'the end of a wait',
+      failure,
+      failed,
+      {
+        ...lapse,
+        ended: { body: { ttlMs: TTL_MS, orderUs: 0, failure: 'lapsed', deadline: 5e6 } },
+      },
+    ],
+  ])('tersely: %s', (_, event, ended, body) => {
+    const record = encodeEvent({ event, ended }, HERE, true)
+    expect(record.body).toStrictEqual(body)
+    expect(decodeEvent(record, HERE, true)).toStrictEqual({ event, ended })
   })
 })
