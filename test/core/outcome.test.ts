@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import type { Blocker } from '../../src/core/conflict.ts'
-import type { CycleStep } from '../../src/core/lease.ts'
+import type { CycleStep, Lease } from '../../src/core/lease.ts'
 import type { Held, Refusal } from '../../src/core/outcome.ts'
-import { refusalError } from '../../src/core/outcome.ts'
-import { id } from './builders.ts'
+import { endedOutcome, refusalError } from '../../src/core/outcome.ts'
+import { id, lease, TTL_MS, WALL_MS } from './builders.ts'
 
 const held: Held = {
   kind: 'held',
@@ -108,6 +108,9 @@ describe('a refusal at the surface', () => {
     [[{ reason: 'b', metadata: { at: '\u2028' } }], 'is held by "ada" ("b" {"at":"\\u2028"})'],
     [[{ metadata: { a: 'x'.repeat(99) } }], `is held by "ada" ({"a":"${'x'.repeat(74)}…)`],
     [[{}, { kind: 'ticket', holder: 'bob' }], 'work:W-1 is held by "ada", waited for by "bob"'],
+    [[{ kind: 'offer' }], 'work:W-1 is offered to "ada"'],
+    [[{ kind: 'lock_delay' }], 'work:W-1 is kept free after "ada"'],
+    [[{}, {}, {}], 'is held by "ada", held by "ada", held by "ada"'],
     [[{}, {}, {}, {}], 'is held by "ada", held by "ada", held by "ada", and by others'],
     [[{ resource: 'file:/s' }], 'work:W-1 is held by "ada" through file:/s'],
     [
@@ -146,6 +149,49 @@ describe('a refusal at the surface', () => {
   it('carries who stands in the way', () => {
     expect(refusalError(held).details).toMatchObject({
       ...{ resource: 'work:W-1', retryAfterMs: 5, blockers: [{ holder: 'ada', fence: 7 }] },
+    })
+  })
+})
+
+describe('a lease that is held no more', () => {
+  const revoking = { by: 'op', reason: 'stuck' }
+  const terminatedAtMs = WALL_MS + 5
+  const atExpiry = WALL_MS + TTL_MS
+  const revoked = { kind: 'terminal', state: 'revoked', revokedBy: 'op', revokedFor: 'stuck' }
+
+  it.each<[string, Partial<Lease>, object]>([
+    ['was revoked', { state: 'revoked', revoking }, { ...revoked, revokedAtMs: terminatedAtMs }],
+    [
+      'was revoked, by whom is not known any more',
+      { state: 'revoked' },
+      { kind: 'terminal', state: 'revoked' },
+    ],
+    [
+      'has come to the end of its grace, as no commit has said yet',
+      { terminatedAtMs: null, revoking },
+      { ...revoked, revokedAtMs: atExpiry },
+    ],
+    ['was released', { state: 'released' }, { kind: 'terminal', state: 'released' }],
+    [
+      'was released when it was asked to finish',
+      { state: 'released', revoking },
+      { kind: 'terminal', state: 'released' },
+    ],
+    [
+      'was given to another',
+      { state: 'released', releaseReason: 'transferred' },
+      { kind: 'terminal', state: 'released', releaseReason: 'transferred' },
+    ],
+    ['ran out', { state: 'expired' }, { kind: 'expired', terminatedAtMs }],
+    [
+      'ran out, as no commit has said yet',
+      { terminatedAtMs: null },
+      { kind: 'expired', terminatedAtMs: atExpiry },
+    ],
+  ])('%s, and the refusal says so', (_, change, outcome) => {
+    expect(endedOutcome(lease({ terminatedAtMs, ...change }))).toStrictEqual({
+      leaseId,
+      ...outcome,
     })
   })
 })
