@@ -1,15 +1,17 @@
 /** How waiters keep their places, and those that stand behind others of their own client. */
 import { describe, expect, it } from 'vitest'
 import { commitOf } from '../../src/core/commit.ts'
-import { decide } from '../../src/core/decide.ts'
+import { decide, decideSeveral } from '../../src/core/decide.ts'
 import { BEHIND_OWN_WINDOWS } from '../../src/core/keep-alive.ts'
-import type { Entry, Ticket } from '../../src/core/lease.ts'
+import type { Entry, LeaseId, Ticket, Under } from '../../src/core/lease.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { ticketAhead } from '../../src/core/ticket-ahead.ts'
 import { fc } from '../fast-check.ts'
 import {
   acquire,
   claim,
+  claimAll,
+  GROUP,
   id,
   lease,
   nowAt,
@@ -23,6 +25,10 @@ import {
 } from './builders.ts'
 
 const holding = lease({ deadline: tickAt(9_999_999) })
+const IS_WAITING = {
+  ...{ type: 'lease.waiting', leaseId: id(2) },
+  ...{ before: 'pending', after: 'pending' },
+}
 
 /** Whose waiter was last heard of at this moment. */
 function heardAt(ms: number, change: Partial<Ticket>): Ticket {
@@ -34,6 +40,11 @@ describe.each(['claim', 'keep_alive'] as const)('a %s', (kind) => {
   const heard = (waiting: Ticket, behindOwn?: boolean) => {
     const hints = behindOwn === undefined ? {} : { behindOwn }
     const command = { ...claim(hints), kind } as const
+    return decide(view([holding, waiting]), command, nowAt(100))
+  }
+  const implying = (under: Under | undefined, hint: readonly LeaseId[] | undefined) => {
+    const waiting = ticket(under === undefined ? {} : { under })
+    const command = { ...claim(hint === undefined ? {} : { implied: hint }), kind } as const
     return decide(view([holding, waiting]), command, nowAt(100))
   }
 
@@ -57,6 +68,42 @@ describe.each(['claim', 'keep_alive'] as const)('a %s', (kind) => {
     expect(outcome).toMatchObject({ keepAliveMs: 1_666 })
     expect(entries.get(id(2))).toEqual(ticket({ deadline: tickAt(100 + WINDOW_MS) }))
   })
+
+  const said = { leaseIds: [id(9)], implied: false }
+  const implied = { ...said, implied: true }
+
+  it.each<[string, Under | undefined, readonly LeaseId[] | undefined]>([
+    ['says nothing of a ticket that is under nothing', undefined, undefined],
+    ['says again that a ticket is under nothing', undefined, []],
+    ['says nothing of what a ticket is under by implication', implied, undefined],
+    ['says again what a ticket is under by implication', implied, [id(9)]],
+    ['implies a lease, where the requester said another', said, [id(8)]],
+    ['implies nothing, where the requester said a lease', said, []],
+  ])('that %s leaves it under that', (_what, under, hint) => {
+    const { events, entries } = implying(under, hint)
+    expect(events).toMatchObject([{ ...IS_WAITING, deadline: tickAt(100 + WINDOW_MS) }])
+    expect(events[0]).not.toHaveProperty('implied')
+    expect(entries.get(id(2))?.under).toEqual(under)
+  })
+
+  it.each<[string, Under | undefined, readonly LeaseId[], Under | undefined]>([
+    ['that is under nothing', undefined, [id(9)], implied],
+    ['of which another was implied', { ...implied, leaseIds: [id(8)] }, [id(9)], implied],
+    ['of which a lease was implied', implied, [], undefined],
+  ])('puts a ticket %s under what it implies from now on', (_what, under, hint, after) => {
+    const { events, entries } = implying(under, hint)
+    expect(events).toMatchObject([{ ...IS_WAITING, implied: hint }])
+    expect(entries.get(id(2))?.under).toEqual(after)
+  })
+})
+
+it('a claim of several together keeps each ticket by its own window, whatever is before it', () => {
+  const several = claimAll([{ behindOwn: true }, { behindOwn: true, leaseId: id(3) }])
+  const tickets = [ticket({ group: GROUP }), ticket({ group: GROUP, id: id(3) })]
+  const views = [view([holding, ...tickets])]
+  const { events, entries } = decideSeveral([...views, ...views], several, nowAt(100))
+  expect(events).toMatchObject([IS_WAITING, { ...IS_WAITING, leaseId: id(3) }])
+  expect(entries.get(id(2))).toEqual(ticket({ group: GROUP, deadline: tickAt(100 + WINDOW_MS) }))
 })
 
 describe('a request that has to wait', () => {
