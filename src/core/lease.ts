@@ -175,7 +175,7 @@ export interface CycleStep {
 /** `ann → work:A → bob → work:B → ann`. */
 export function cycleText(cycle: readonly CycleStep[]): string {
   const steps = cycle.flatMap(({ holder, resource }) => [holder, resource])
-  return [...steps, cycle[0]?.holder ?? ''].join(' → ')
+  return [...steps, steps[0]].join(' → ')
 }
 
 export type TicketFailure = 'denied' | 'timed_out' | 'aborted' | 'abandoned' | 'lapsed' | 'deadlock'
@@ -194,12 +194,12 @@ export function isOver(lease: Lease, now: Now): boolean {
 
 /** An active lease whose deadline has not passed: the only thing that counts as held. */
 export function isHeld(entry: Entry, now: Now): entry is Lease & { state: 'active' } {
-  return entry.kind === 'lease' && entry.state === 'active' && !isOver(entry, now)
+  return entry.state === 'active' && !isOver(entry, now)
 }
 
 /** A ticket whose waiter has been heard of in time; an offer has a window of its own. */
 export function isWaiting(entry: Entry, now: Now): entry is Ticket & { state: 'pending' } {
-  if (entry.kind !== 'ticket' || entry.state !== 'pending') return false
+  if (entry.state !== 'pending') return false
   return !hasPassed(entry.offer?.deadline ?? entry.deadline, now.tick)
 }
 
@@ -308,7 +308,7 @@ export function settledState({ state, revoking }: Lease, isOver: boolean): Lease
 }
 
 function describeLease(lease: Lease, now: Now): LeaseInfo {
-  const over = lease.state === 'active' && isOver(lease, now)
+  const state = settledState(lease, isOver(lease, now))
   const info: LeaseInfo = {
     id: lease.id,
     resource: lease.resource,
@@ -316,14 +316,14 @@ function describeLease(lease: Lease, now: Now): LeaseInfo {
     extent: lease.extent,
     holder: lease.holder,
     session: lease.session,
-    state: settledState(lease, over),
+    state,
     fence: lease.fence,
     ttlMs: lease.ttlMs,
     createdAtMs: lease.createdAtMs,
     grantedAtMs: lease.grantedAtMs,
     renewedAtMs: lease.renewedAtMs,
     expiresAtMs: lease.expiresAtMs,
-    terminatedAtMs: over ? expiryWallMs(lease, now) : lease.terminatedAtMs,
+    terminatedAtMs: state === lease.state ? lease.terminatedAtMs : expiryWallMs(lease, now),
     deadline: lease.deadline,
     remainingMs: lease.state === 'active' ? remainingMs(lease.deadline, latestTick(now)) : 0,
     renewals: lease.renewals,
