@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import {
   describeEntry,
   endedAtMs,
+  holderMetadata,
   isHeld,
   isLive,
   isWaiting,
@@ -86,6 +87,23 @@ describe('a lease as the world is told about it', () => {
     expect(describeEntry(asked, nowAt(50))).toMatchObject({ state: 'revoked', remainingMs: 0 })
   })
 
+  it('that has ended did so when it was settled, however long its deadline has passed since', () => {
+    const released = lease({ state: 'released', terminatedAtMs: WALL_MS + 3 })
+    const info = describeEntry(released, nowAt(TTL_MS + 1))
+    expect(info).toMatchObject({ state: 'released', terminatedAtMs: WALL_MS + 3 })
+  })
+
+  it.each([lease, ticket])('has the name of the token that it was asked for with', (entry) => {
+    expect(describeEntry(entry({ tokenName: 'ci' }), nowAt(1)).tokenName).toBe('ci')
+    expect(describeEntry(entry(), nowAt(1))).not.toHaveProperty('tokenName')
+  })
+
+  it('tells when it was last changed, if it was', () => {
+    const changed = describeEntry(lease({ changedAtMs: WALL_MS + 7 }), nowAt(8))
+    expect(changed.changedAtMs).toBe(WALL_MS + 7)
+    expect(describeEntry(lease(), nowAt(8))).not.toHaveProperty('changedAtMs')
+  })
+
   it('did not end in the future when the wall was set back', () => {
     const info = describeEntry(lease(), nowAt(TTL_MS, { wallShiftMs: -4_000 }))
     expect(info.terminatedAtMs).toBe(WALL_MS + TTL_MS - 4_000)
@@ -98,8 +116,22 @@ describe('a lease as the world is told about it', () => {
   it('is pending while it waits and failed once its window has passed', () => {
     expect(describeEntry(ticket(), nowAt(WINDOW_MS - 1))).toMatchObject({
       ...{ state: 'pending', fence: null, expiresAtMs: null, grantedAtMs: null },
-      deadline: tickAt(WINDOW_MS),
+      ...{ deadline: tickAt(WINDOW_MS), adopted: true },
     })
     expect(describeEntry(ticket(), nowAt(WINDOW_MS))).toMatchObject({ state: 'failed' })
+  })
+})
+
+describe("a holder's own metadata", () => {
+  it.each([
+    [null, null],
+    [{}, null],
+    [{ 'tenure.tool': 'hook' }, null],
+    [
+      { 'tenure.tool': 'hook', done: 3, 'not.tenure.': 'x' },
+      { done: 3, 'not.tenure.': 'x' },
+    ],
+  ])('%o are told as %o', (metadata, told) => {
+    expect(holderMetadata(metadata)).toEqual(told)
   })
 })
