@@ -100,8 +100,9 @@ export function noteRenewalDenied(
   outcome: RenewOutcome,
 ): void {
   const entry = draft.view.entries.get(leaseId)
-  const why = entry?.recorded === true ? renewalReason(entry, outcome) : null
-  if (entry === undefined || why === null) return
+  if (entry?.recorded !== true) return
+  const why = renewalReason(entry, outcome)
+  if (why === null) return
   const { state, renewals = 0 } = entry as Entry & { readonly renewals?: number }
   const facts = { before: state, after: state, renewals, reason: `renewal refused: ${why}` }
   const common = eventCommon({ ...entry, holder }, draft.now, facts)
