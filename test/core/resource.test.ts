@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import {
   ancestorsOf,
+  checkSharing,
   covers,
   isTree,
   kindOf,
@@ -48,7 +49,11 @@ describe('a resource', () => {
     ['a kind of 33 characters', `${'k'.repeat(33)}:x`, 'kind must match'],
     ['a kind with a line break', 'work\n:x', 'must not contain control characters'],
     ['an empty name', 'work:', 'name must be 1..1024 bytes, got ""'],
-    ['a name of 1025 bytes', `work:${'x'.repeat(1025)}`, 'got "1025 bytes"'],
+    [
+      'a name of 1025 bytes',
+      `work:${'x'.repeat(1025)}`,
+      'name must be 1..1024 bytes, got "1025 bytes"',
+    ],
     ['a name of 513 times two bytes', `work:${COMPOSED.repeat(513)}`, 'got "1026 bytes"'],
     ['a file name of 1025 bytes', `file:/${'x'.repeat(1024)}`, 'got "1025 bytes"'],
     ['NUL', 'work:a\0b', 'must not contain control characters, got "work:a\\u0000b"'],
@@ -105,6 +110,34 @@ describe('a namespace', () => {
     expect(() => parseNamespace(name)).toThrow(
       /^namespace must (match \[a-z0-9\._-\]\{1,64\}|be text), got /,
     )
+  })
+})
+
+describe('a request that no lease can answer', () => {
+  const [flat, tree] = [parseResource('work:a'), file('/a')]
+
+  it.each([
+    [
+      { resource: flat, mode: 'exclusive', slots: 2 },
+      'slots must not be given for an exclusive lease, got 2',
+    ],
+    [
+      { resource: flat, extent: 'subtree' },
+      'extent must be exact for a kind that is not a tree, got "subtree"',
+    ],
+  ] as const)('is refused: %o', (asked, message) => {
+    expect(() => checkSharing(asked)).toThrow(
+      expect.objectContaining({ code: 'INVALID_INPUT', message }),
+    )
+  })
+
+  it.each([
+    { resource: flat },
+    { resource: flat, mode: 'shared', slots: 2 },
+    { resource: flat, mode: 'exclusive', extent: 'exact' },
+    { resource: tree, extent: 'subtree' },
+  ] as const)('is not %o', (asked) => {
+    expect(() => checkSharing(asked)).not.toThrow()
   })
 })
 
