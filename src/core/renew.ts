@@ -98,7 +98,7 @@ function grantedMs({ ttlMs }: Lease, { askedMs, deadline }: Granted, now: Now): 
 
 /** A derived lease ends no later than its parent does; null for any other. */
 function parentCeiling(view: RealmView, lease: Lease): number | 'unseen' | null {
-  const parentId = lease.delegation === undefined ? null : parentOf(lease)
+  const parentId = parentOf(lease)
   if (parentId === null) return null
   const parent = view.entries.get(parentId)
   return parent?.kind === 'lease' ? parent.deadline.us : 'unseen'
