@@ -24,8 +24,7 @@ export function decideRevoke(view: RealmView, command: Revoke, now: Now): Decisi
   }
   const own = ownLease(view, { leaseId, holder: null, effect: 'lease.revoked' })
   if (own.kind === 'refused') return draft.answer(own.refusal)
-  const lease = draft.entries.get(leaseId) ?? own.lease
-  if (lease.kind !== 'lease') return draft.answer({ kind: 'not_found', leaseId })
+  const lease = draft.lease(leaseId)
   if (lease.state !== 'active') return draft.answer(endedOutcome(lease))
   requestEnd(draft, lease, { by: command.by, reason, requestId, graceMs: command.graceMs })
   makeOffers(draft)
