@@ -23,6 +23,11 @@ export function isCounted(name: RequestName): boolean {
   return !UNCOUNTED.has(name)
 }
 
+/** For a question that a renewal or a release begins with. */
+export function uncounted(call: Call): Call {
+  return { ...call, count: () => undefined }
+}
+
 /** One call in the rights of a caller, shown as far as that one may see. Throws what the caller is to hear of an error. */
 export async function askedCall(call: Call, name: RequestName, request: Fields): Promise<unknown> {
   try {

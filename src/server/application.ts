@@ -307,10 +307,17 @@ async function openingOf(
 async function answerMcp(parts: ApplicationParts, c: Ctx): Promise<Response> {
   const { incoming, outgoing } = c.env
   const caller = readerOf(parts, c)
-  parts.limiter.count(caller)
-  const call = await callOf(parts, caller, { incoming, outgoing })
   const body = await readJsonBody(incoming, BODY_BYTES_MAX)
+  if (!keepsOrEnds(body)) parts.limiter.count(caller)
+  const call = await callOf(parts, caller, { incoming, outgoing })
   return (await parts.mcp()).answer(call, c.req.raw, body)
+}
+
+/** Whether a message to `/mcp` is one that no limit refuses over HTTP either. */
+function keepsOrEnds(message: unknown): boolean {
+  const { method, params } = (message ?? {}) as Fields
+  const { name } = (params ?? {}) as Fields
+  return method === 'tools/call' && (name === 'lease_renew' || name === 'lease_release')
 }
 
 /** Whatever goes wrong is told in the form that its clients print. */
@@ -323,7 +330,6 @@ async function answerLfs(parts: ApplicationParts, c: Ctx): Promise<Response> {
       origin: single(incoming, 'origin'),
     })
     c.set('caller', caller.name)
-    parts.limiter.count(caller)
     const { namespace = '', repository: name = '' } = c.req.param()
     const call = await callOf(parts, caller, { incoming, outgoing }, namespace)
     const repository = { name, root: parts.repositories.get(name) ?? null }

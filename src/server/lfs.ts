@@ -22,7 +22,7 @@ import {
 } from '../protocol/shape.ts'
 import type { AcquireAnswer, LeaseList, ListFilter, RenewAnswer } from '../service/lease-api.ts'
 import { listWhole } from '../service/list-all.ts'
-import { askedCall, doneAnswer } from './api-calls.ts'
+import { askedCall, doneAnswer, uncounted } from './api-calls.ts'
 import type { Call } from './call.ts'
 import { forbidden, httpError } from './problem.ts'
 
@@ -75,6 +75,8 @@ export async function answerLfsRequest(
 ): Promise<LfsAnswer> {
   const [first, id = '', last] = place
   const line = `${method} ${place.length === 3 ? `${first}/ID/${last}` : place.join('/')}`
+  // A release is never refused for the requests before it; a revocation is counted where it is made.
+  if (line !== 'POST locks/ID/unlock') asked.call.count()
   switch (line) {
     case 'POST locks':
       return lock(asked, body)
@@ -153,7 +155,7 @@ async function verify(asked: LfsRequest, body: unknown): Promise<LfsAnswer> {
 async function unlock(asked: LfsRequest, id: string, body: unknown): Promise<LfsAnswer> {
   const { call, holder, repository } = asked
   const { force = false } = UNLOCK.read(body, 'body')
-  const lease = (await askedCall(call, 'get', { id })) as LeaseInfo | null
+  const lease = (await askedCall(uncounted(call), 'get', { id })) as LeaseInfo | null
   if (lease?.state !== 'active') throw httpError(404, `no lock has the id ${id}`)
   if (lease.holder === holder) {
     const request = { id, holder, session: holder, releaseReason: 'completed' }

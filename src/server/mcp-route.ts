@@ -12,7 +12,7 @@ import { mcpServer, type EndingConnection } from '../mcp/mcp-server.ts'
 import { reportTo } from '../runtime/diagnostics.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import { activeOf } from '../service/list-all.ts'
-import { askedCall, tokenNameOf } from './api-calls.ts'
+import { askedCall, tokenNameOf, uncounted } from './api-calls.ts'
 import { authorise, shownError } from './authorise.ts'
 import type { Call, Fields } from './call.ts'
 import type { Caller } from './caller.ts'
@@ -110,9 +110,16 @@ async function permitted<Answer>(
   }
 }
 
+/**
+ * What a renewal and a release look at first, and what is derived for a request that then fails is looked at once more before
+ * it is given back. The message that they are part of was counted.
+ */
+const BEFORE_A_RELEASE: ReadonlySet<keyof HostApi> = new Set(['get', 'list'] as const)
+
 function apiFor(call: Call): HostApi {
   const ask = <Name extends keyof HostApi>(name: Name): LeaseApi[Name] => {
-    return ((request: Fields) => askedCall(call, name, request)) as LeaseApi[Name]
+    const asked = BEFORE_A_RELEASE.has(name) ? uncounted(call) : call
+    return ((request: Fields) => askedCall(asked, name, request)) as LeaseApi[Name]
   }
   return {
     ...{ get: ask('get'), list: ask('list'), inspect: ask('inspect'), derive: ask('derive') },

@@ -1,6 +1,7 @@
 /** `/mcp` of a server: rights, waiting, and what renews a lease there. */
 import { expect, it } from 'vitest'
 import type { LeaseInfo } from '../../src/core/lease.ts'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { serving, type Serving } from '../server/serving.ts'
 import { ask, call, httpClient, type McpClient } from './mcp-clients.ts'
 
@@ -175,6 +176,40 @@ it('writes the name of the token into what it takes', async () => {
   await ask(client, 'lease_acquire', { resources: ['work:2', 'work:3'] })
   const { body } = await served.ask<{ leases: LeaseInfo[] }>('GET /v1/leases', { token })
   expect(body.leases.map(({ tokenName }) => tokenName)).toEqual(['ci', 'ci', 'ci'])
+})
+
+/** No second passes, so that a token has as many requests as its limit says and no more. */
+const STILL = { ...systemRuntime, monotonicMs: () => 0 }
+
+it('refuses no release and no renewal for the requests of its token', async () => {
+  const served = await serving({ withTokens: true, runtime: STILL })
+  const token = served.token({ name: 'ci', role: 'holder', as: ['ann'], maxRequests: 20 })
+  const client = await httpClient(KIND, served.url, token)
+  const { leases } = await ask(client, 'lease_acquire', { resources: ['work:1'] })
+  for (let status = 200; status !== 429;) {
+    status = (await served.ask('GET /v1/leases', { token })).status
+  }
+  await expect(call(client, 'lease_list', {})).rejects.toThrow(/at most 20 requests per second/)
+  const renewed = await call(client, 'lease_renew', {})
+  expect(renewed).toMatchObject({ renewed: [{ id: leases[0]?.id }], refused: [] })
+  const released = await call(client, 'lease_release', {})
+  expect(released).toEqual({ released: [leases[0]?.id], refused: [] })
+})
+
+it('gives back what it has derived where the requests of its token do not reach for all', async () => {
+  const served = await serving({ withTokens: true, runtime: STILL })
+  const root = served.token({ name: 'all', role: 'operator' })
+  const rights = { role: 'holder', as: ['ann', 'sub'], maxRequests: 12 } as const
+  const token = served.token({ name: 'ci', ...rights })
+  const client = await httpClient(KIND, served.url, token)
+  const resources = Array.from({ length: 12 }, (_none, index) => `work:${index}`)
+  await ask(client, 'lease_acquire', { resources, holder: 'ann' })
+  const asked = { resources, holder: 'sub', parent: 'ann' }
+  await expect(call(client, 'lease_acquire', asked)).rejects.toThrow(/12 requests per second/)
+  const derived = await served.ask('GET /v1/events?types=lease.issued&holder=sub', { token: root })
+  const live = await served.ask('GET /v1/leases?holder=sub', { token: root })
+  expect(derived.body).not.toMatchObject({ events: [] })
+  expect(live.body).toMatchObject({ leases: [] })
 })
 
 it('takes no request of a page of another origin, of another host, or by another method', async () => {

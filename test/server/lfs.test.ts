@@ -2,6 +2,7 @@
 import fs from 'node:fs'
 import { beforeAll, expect, it } from 'vitest'
 import { requireTestTool } from '../../scripts/test-tools.mjs'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { temporaryRepository, type TemporaryRepository } from '../git/temporary-repository.ts'
 import type { Ended } from '../cli/tenure-process.ts'
 import { serving, type Serving } from './serving.ts'
@@ -109,16 +110,24 @@ interface Page {
 
 /** As a client asks that takes one lock at a time. */
 async function page(served: Serving, line: string, body?: object): Promise<Page> {
+  const response = await sent(served, line, { ...(body === undefined ? {} : { body }) })
+  return (await response.json()) as Page
+}
+
+function sent(
+  { url }: Serving,
+  line: string,
+  { body, password = 'x' }: { readonly body?: object; readonly password?: string },
+): Promise<Response> {
   const [method = '', place = ''] = line.split(' ')
-  const response = await fetch(`${served.url}/lfs/default/repo${place}`, {
+  return fetch(`${url}/lfs/default/repo${place}`, {
     method,
     headers: {
       'Content-Type': 'application/vnd.git-lfs+json',
-      Authorization: `Basic ${Buffer.from('ann:x').toString('base64')}`,
+      Authorization: `Basic ${Buffer.from(`ann:${password}`).toString('base64')}`,
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
-  return (await response.json()) as Page
 }
 
 it('lets those who share a file push it, also where another page tells of their own share', async () => {
@@ -150,6 +159,23 @@ it('tells of every lock that stays, page by page, while others are given back', 
   const second = await page(served, `GET /locks?limit=2&cursor=${cursor}`)
   expect(second).toMatchObject({ locks: [{ path: 'c' }, { path: 'd' }] })
   expect(second.next_cursor).toBeUndefined()
+})
+
+it('counts what a token asks for, and never refuses an unlock for it', async () => {
+  const runtime = { ...systemRuntime, monotonicMs: () => 0 }
+  const served = await serving({ withTokens: true, runtime })
+  const rights = { role: 'holder', as: ['ann'], maxRequests: 4 } as const
+  const password = served.token({ name: 'ann', ...rights })
+  const locked = await sent(served, 'POST /locks', { body: { path: 'a' }, password })
+  const { lock } = (await locked.json()) as { readonly lock: { readonly id: string } }
+  const statuses: number[] = []
+  for (let asked = 0; asked < 4; asked += 1) {
+    statuses.push((await sent(served, 'GET /locks', { password })).status)
+  }
+  expect(statuses).toContain(200)
+  expect(statuses.at(-1)).toBe(429)
+  const unlock = `POST /locks/${lock.id}/unlock`
+  expect((await sent(served, unlock, { body: {}, password })).status).toBe(200)
 })
 
 it('unlocks what is another’s for an operator who forces it, and for nobody else', async () => {
