@@ -3,8 +3,9 @@
  * from closing a stream on which nothing happens.
  *
  * What a reader has not read yet waits in the kernel, and beyond that here: `isFull` tells the sender to wait. A reader that
- * reads nothing for ten seconds, while so much waits for it, is cut off and can go on after the last event that it has read;
- * so is one for whom 1 MiB waits, because what is sent to it cannot wait.
+ * has not read all of this ten seconds later is cut off and can go on after the last event that it has read: Node does not tell
+ * how much of it has gone, and coming back costs such a reader nothing. So is one for whom 1 MiB waits, because what is sent to it
+ * cannot wait.
  */
 import type { ServerResponse } from 'node:http'
 import { STREAM_COMMENT_EVERY_MS } from '../protocol/http.ts'
