@@ -168,7 +168,9 @@ describe('tenure doctor on PostgreSQL', () => {
     const url = Object.assign(new URL(place.url), { username: role, password: 'reader' })
     const found = await examine(url.href)
     expect(found.code).toBe(1)
-    expect(found.lines).toContain('wrong writing: the role lacks DELETE on tenure.ledger')
+    expect(found.lines).toContain(
+      'wrong writing: the role lacks DELETE on tenure.ledger, DELETE on tenure.refusals',
+    )
     expect(found.lines.join('\n')).toMatch(/^wrong pruning: .*permission denied for table ledger/m)
   })
 })

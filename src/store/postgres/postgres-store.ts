@@ -488,7 +488,7 @@ class NotifiedConnection implements ListeningConnection {
 
 /** What a role needs, as in docs/stores/postgres.md. */
 const LACKING = `SELECT privilege || ' on ' || name
-  FROM unnest('{namespaces,realms,live_leases,ledger,requests,config}'::text[]) AS named,
+  FROM unnest('{namespaces,realms,live_leases,ledger,requests,config,refusals}'::text[]) AS named,
     unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS privilege, concat('tenure.', named) AS name
   WHERE NOT has_table_privilege(name, privilege) AND (named, privilege) <> ('namespaces', 'DELETE')`
 
