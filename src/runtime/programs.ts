@@ -12,7 +12,7 @@ interface ProgramOptions {
   readonly input?: string | Buffer
   /** Its stdin ends when it has printed this. Default: behind the input. */
   readonly until?: RegExp
-  /** It is ended after so long, with all that it has started. Default: never. */
+  /** It is ended after so long, or when this process exits, with all that it has started. Default: never. */
   readonly limitMs?: number
 }
 
@@ -47,8 +47,14 @@ export async function runProgram(
       if (until.test(Buffer.concat(stdout).toString())) child.stdin.end()
     })
   }
-  const limit = hasLimit ? setTimeout(() => endGroup(child), limitMs) : undefined
-  const exitCode = await ended.finally(() => clearTimeout(limit))
+  const end = (): void => endGroup(child)
+  const limit = hasLimit ? setTimeout(end, limitMs) : undefined
+  // In a group of its own it hears nothing of a signal at the terminal, and would go on after this process.
+  if (hasLimit) process.prependOnceListener('exit', end)
+  const exitCode = await ended.finally(() => {
+    clearTimeout(limit)
+    process.off('exit', end)
+  })
   return { exitCode, stdout: Buffer.concat(stdout), stderr: Buffer.concat(stderr).toString() }
 }
 

@@ -24,6 +24,7 @@ import { visible, type Paint } from '../output.ts'
 import { proveGit } from '../init/git-hooks.ts'
 import { proveLfs } from '../init/lfs-settings.ts'
 import { proveMcp } from '../init/mcp-settings.ts'
+import { listenForInterruption, signalExitCode } from '../signals.ts'
 import { optionsOf } from '../store-access.ts'
 import { runProgram, type ProgramEnd } from '../../runtime/programs.ts'
 import {
@@ -55,10 +56,17 @@ export const doctor: CliCommand = defineCommand({
     'tenure doctor --store redis://cache:6379 --accept-clock',
   ],
   run: async ({ identity, printer, options, cwd }) => {
-    const wanted = new Set(REPAIRS.filter((what) => options[what]))
-    const checks = [...(await examine(identity, wanted)), ...(await proveSetUp(cwd, identity))]
-    const ok = checks.every((check) => check.ok)
-    return printer.verdict(ok, { ok, checks }, () => describe(checks, printer.paint))
+    const interruption = listenForInterruption()
+    // Whatever hangs: at an exit what is being tried ends as well, and what was made for it goes.
+    interruption.onSignal((name) => process.exit(signalExitCode(name)))
+    try {
+      const wanted = new Set(REPAIRS.filter((what) => options[what]))
+      const checks = [...(await examine(identity, wanted)), ...(await proveSetUp(cwd, identity))]
+      const ok = checks.every((check) => check.ok)
+      return printer.verdict(ok, { ok, checks }, () => describe(checks, printer.paint))
+    } finally {
+      interruption.stop()
+    }
   },
 })
 

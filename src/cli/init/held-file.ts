@@ -24,6 +24,9 @@ export async function withHeldFile<Result>(
   trial: (held: ProofFile) => Promise<Result>,
 ): Promise<Result> {
   const directory = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-doctor-')))
+  // What was tried may be writing there until it has ended.
+  const remove = (): void => fs.rmSync(directory, { recursive: true, force: true, maxRetries: 3 })
+  process.once('exit', remove)
   try {
     const work = path.join(directory, 'work')
     fs.mkdirSync(work)
@@ -43,7 +46,8 @@ export async function withHeldFile<Result>(
       await tenure.close()
     }
   } finally {
-    fs.rmSync(directory, { recursive: true, force: true })
+    process.off('exit', remove)
+    remove()
   }
 }
 

@@ -1,8 +1,11 @@
 /** `tenure doctor` tries what is set up: the hooks of clients, called as the clients would, and those of git. */
+import { once } from 'node:events'
 import fs from 'node:fs'
+import net from 'node:net'
 import path from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { CLIENT_SETTINGS } from '../../../src/cli/init/client-settings.ts'
+import { start } from '../tenure-process.ts'
 import { temporaryRepository, type TemporaryRepository } from '../../git/temporary-repository.ts'
 
 interface Check {
@@ -64,6 +67,31 @@ describe('tenure doctor', () => {
     })
     // The hook that was there comes after, and would run only if ours let the commit through.
     expect(fs.existsSync(ran)).toBe(false)
+  })
+
+  it('ends at a signal with what it tries, however long that would go on, and leaves nothing', async () => {
+    const { directory, root, tenure } = temporaryRepository()
+    await tenure(['init', 'claude', '--write'])
+    const listener = net.createServer()
+    onTestFinished(() => void listener.close())
+    await once(listener.listen(0, '127.0.0.1'), 'listening')
+    const { port } = listener.address() as net.AddressInfo
+    const hangs = `require('node:net').connect(${port}, '127.0.0.1')`
+    const programs = path.join(directory, 'hanging')
+    const temporary = path.join(directory, 'temporary')
+    for (const place of [programs, temporary]) fs.mkdirSync(place)
+    const script = `#!/bin/sh\nexec '${process.execPath}' -e "${hangs}"\n`
+    fs.writeFileSync(path.join(programs, 'tenure'), script, { mode: 0o755 })
+    const PATH = `${programs}:${process.env['PATH']}`
+    const env = { PATH, HOME: directory, TMPDIR: temporary, XDG_STATE_HOME: directory }
+    const doctor = start(['doctor'], { cwd: root, env })
+    const [trial] = (await once(listener, 'connection')) as [net.Socket]
+    trial.on('error', () => undefined)
+    const gone = once(trial.resume(), 'close')
+    doctor.process.kill('SIGINT')
+    expect(await doctor.ended).toEqual({ code: 130, stdout: '', stderr: '' })
+    await gone
+    expect(fs.readdirSync(temporary)).toEqual([])
   })
 
   it('says why something would stop nobody, or everybody', async () => {
