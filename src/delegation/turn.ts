@@ -14,7 +14,13 @@ import { unusable, using } from './key-file.ts'
 import { report } from '../runtime/diagnostics.ts'
 import { fs } from '../runtime/file-system.ts'
 import { pause } from '../runtime/pause.ts'
-import { hostName, isProcessAlive, ownProcessId, systemRuntime } from '../runtime/system-runtime.ts'
+import {
+  hostName,
+  isProcessAlive,
+  ownProcessId,
+  ownThreadId,
+  systemRuntime,
+} from '../runtime/system-runtime.ts'
 
 const WAIT_MS_MAX = 5_000
 const PAUSE_MS = 10
@@ -35,7 +41,7 @@ export interface Turn {
 export function takeTurn(turn: Turn): () => void {
   const { directory, name: prefix } = turn
   const host = encodeURIComponent(hostName())
-  const own = `${prefix}-${host}-${ownProcessId()}`
+  const own = `${prefix}-${host}-${ownProcessId()}${threadSuffix()}`
   const file = path.join(directory, own)
   const real = using(directory, () => fs.realpathSync(directory))
   const place = path.join(real, own)
@@ -94,10 +100,16 @@ function refuseOthers(turn: Turn, { own, ofHost }: Names): void {
   }
 }
 
+/** Threads of a process know nothing of each other's turns; one that has ended in its turn has it until its process ends. */
+function threadSuffix(): string {
+  const thread = ownThreadId()
+  return thread === 0 ? '' : `.${thread}`
+}
+
 /** A process of another host cannot be asked whether it lives. */
 function isDead(name: string, prefix: string): boolean {
-  const pid = Number(name.slice(prefix.length))
-  return name.startsWith(prefix) && Number.isSafeInteger(pid) && !isProcessAlive(pid)
+  const [, pid] = /^(\d{1,15})(?:\.\d+)?$/.exec(name.slice(prefix.length)) ?? []
+  return name.startsWith(prefix) && pid !== undefined && !isProcessAlive(Number(pid))
 }
 
 function taken({ act }: Turn, file: string): LeaseError {

@@ -190,6 +190,11 @@ export function ownProcessId(): number {
   return process.pid
 }
 
+/** 0 for the thread that a process begins with. */
+export function ownThreadId(): number {
+  return process.getBuiltinModule('node:worker_threads').threadId
+}
+
 /** Whether the system keeps, with each file, who may read it. */
 export function hasFileModes(): boolean {
   return process.platform !== 'win32'

@@ -1,6 +1,8 @@
 /** A registrar that keeps and seals its own events, through the public package, and `tenure ledger verify` of them. */
+import { once } from 'node:events'
 import fs from 'node:fs'
 import path from 'node:path'
+import { Worker } from 'node:worker_threads'
 import { describe, expect, it } from 'vitest'
 import { LeaseError, RegistrarLedger } from '../../src/delegation/index.ts'
 import {
@@ -132,6 +134,32 @@ describe("a registrar's own ledger", () => {
     expect(codeOf(() => shop.open())).toBe('STORE_CONFLICT')
     ledger.close()
     ledger.close()
+    shop.open().close()
+  })
+
+  it('is open in one thread at a time, also within a process', async () => {
+    const shop = await registry()
+    const ledger = shop.open()
+    ledger.append(issued('lease-001', 'work-001'))
+    const library = new URL('../../dist/delegation/index.js', import.meta.url).href
+    const openInThread = async (): Promise<unknown> => {
+      const text = `import { parentPort } from 'node:worker_threads'
+        import { RegistrarLedger } from ${JSON.stringify(library)}
+        try {
+          RegistrarLedger.open(${JSON.stringify(shop.ledger)}, { keyFile: ${JSON.stringify(shop.keyFile)} }).close()
+          parentPort.postMessage('opened')
+        } catch (error) {
+          parentPort.postMessage(error.code)
+        }`
+      const thread = new Worker(new URL(`data:text/javascript,${encodeURIComponent(text)}`))
+      const [answer] = await once(thread, 'message')
+      await once(thread, 'exit')
+      return answer
+    }
+    expect(await openInThread()).toBe('STORE_CONFLICT')
+    ledger.append(released('lease-001'))
+    ledger.close()
+    expect(await openInThread()).toBe('opened')
     shop.open().close()
   })
 
