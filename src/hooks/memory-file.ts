@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto'
 import path from 'node:path'
 import { fs, ifThere } from '../runtime/file-system.ts'
+import { systemRuntime } from '../runtime/system-runtime.ts'
 import {
   compactMemory,
   foldMemory,
@@ -32,10 +33,10 @@ export class MemoryFile {
   }
 
   read(): SessionMemory {
-    const text = ifThere(() => fs.readFileSync(this.#file, 'utf8'))
-    if (text === null) return NO_MEMORY
-    const memory = foldMemory(parseMemory(text))
-    if (text.length > COMPACT_BYTES) this.#replace(memory)
+    const bytes = ifThere(() => fs.readFileSync(this.#file))
+    if (bytes === null) return NO_MEMORY
+    const memory = foldMemory(parseMemory(bytes.toString()))
+    if (bytes.length > COMPACT_BYTES) this.#replace(memory, bytes.length)
     return memory
   }
 
@@ -51,10 +52,13 @@ export class MemoryFile {
     fs.rmSync(this.#file, { force: true })
   }
 
-  #replace(memory: SessionMemory): void {
-    const fresh = `${this.#file}.new`
+  /** Not if another hook has appended to it since, or has written it anew: then the next read does. */
+  #replace(memory: SessionMemory, bytesRead: number): void {
+    const fresh = `${this.#file}.${systemRuntime.uuid()}.new`
     fs.writeFileSync(fresh, memoryText(compactMemory(memory)), { mode: 0o600 })
-    fs.renameSync(fresh, this.#file)
+    const size = ifThere(() => fs.statSync(this.#file))?.size
+    if (size === bytesRead) fs.renameSync(fresh, this.#file)
+    else fs.rmSync(fresh)
   }
 }
 
