@@ -24,11 +24,11 @@ import type { RedisClient } from './drivers/redis-driver.ts'
 export interface OpenManagerOptions extends LeaseManagerOptions {
   /** `poll`: the keys that polling services on Redis know. `lease`: leases as everywhere. Default: `poll` on Redis. */
   readonly layout?: LayoutName
-  /** Of the keys on Redis, in the layout `poll`. Default `poll`. */
+  /** How the keys on Redis begin, in the layout `poll`. Default `poll`. */
   readonly prefix?: string
-  /** Of the store, in the layout `lease`. */
+  /** The namespace of the store, in the layout `lease`. Default `default`, on a server that of the token. */
   readonly namespace?: string
-  /** Of a server of Tenure (`http://`), in the layout `lease`. */
+  /** A token of `tenure tokens` for a server of Tenure (`http://`), in the layout `lease`. Default: none. */
   readonly token?: string
 }
 

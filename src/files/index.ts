@@ -49,6 +49,7 @@ import { AgentWaits, type ObtainedLease } from './agent-waits.ts'
 import { leadsOutOf, refuseLeadingOut, type LinkedPath } from './linked-path.ts'
 
 export interface FileLeasesOptions {
+  /** For tests: time, timers and ids to go by instead of the real ones, such as `FakeRuntime`. Default: the real ones. */
   readonly runtime?: Runtime
 }
 
@@ -305,7 +306,7 @@ function tooManyError(): LeaseError {
 
 /** Whether and how long a request waits. */
 export interface Patience {
-  /** How long a blocking request waits. Default: the configured `acquisition_timeout_ms`. */
+  /** How many milliseconds a blocking request waits. Default: the configured `acquisition_timeout_ms`. */
   readonly timeoutMs?: number
   /** Whether to wait while other agents are in the way. Default false. */
   readonly blocking?: boolean
@@ -319,10 +320,11 @@ export interface LeaseAcquisitionRequest extends Patience {
    * out of what another agent holds is refused (`RESOURCE_HELD`), even if `blocking`; ask for the file by its own name.
    */
   readonly filePath: string
+  /** Which agent asks: 1..128 bytes. */
   readonly agentId: string
-  /** Default: the configured `default_ttl_seconds`. */
+  /** How long the lease lasts without renewal, in seconds. Default: the configured `default_ttl_seconds`. */
   readonly ttlSeconds?: number
-  /** -1: no limit. Default: the configured `max_renewals`. */
+  /** How often the lease may be renewed; -1: no limit. Default: the configured `max_renewals`. */
   readonly maxRenewals?: number
   /** `shared`: with others who share it, as for reading. Default `exclusive`. */
   readonly mode?: Mode
@@ -330,38 +332,48 @@ export interface LeaseAcquisitionRequest extends Patience {
   readonly extent?: Extent
   /** -100..100, default 0: each step is worth ten seconds of waiting. */
   readonly priority?: number
-  /** Shown to blocked requests. */
+  /** Why, shown to blocked requests. Default: none. */
   readonly reason?: string
 }
 
 export interface LeaseRenewalRequest {
+  /** The id that the acquisition gave. */
   readonly leaseId: LeaseId
+  /** Which agent asks: 1..128 bytes. */
   readonly agentId: string
-  /** Default: the TTL that the lease has. */
+  /** How long the lease lasts from now on without renewal, in seconds. Default: the TTL that it has. */
   readonly newTtlSeconds?: number
 }
 
 export interface LeaseReleaseRequest {
+  /** The id that the acquisition gave. */
   readonly leaseId: LeaseId
+  /** Which agent asks: 1..128 bytes. */
   readonly agentId: string
 }
 
 /** From shared to exclusive, without letting the file go in between. The lease keeps its id and gets a higher fence. */
 export interface LeaseUpgradeRequest extends Patience {
+  /** The id that the acquisition gave. */
   readonly leaseId: LeaseId
+  /** Which agent asks: 1..128 bytes. */
   readonly agentId: string
 }
 
 export interface LeaseDowngradeRequest {
+  /** The id that the acquisition gave. */
   readonly leaseId: LeaseId
+  /** Which agent asks: 1..128 bytes. */
   readonly agentId: string
 }
 
 /** The receiver gets a lease of its own, with a new id and a higher fence, ahead of all waiters. */
 export interface LeaseTransferRequest {
+  /** The id that the acquisition gave. */
   readonly leaseId: LeaseId
+  /** Which agent asks: 1..128 bytes. */
   readonly agentId: string
-  /** Null: the next in the queue. */
+  /** Which agent gets it: 1..128 bytes. Null: the next in the queue. */
   readonly toAgentId: string | null
 }
 
@@ -386,7 +398,7 @@ export type LeaseTransferResponse =
   { readonly success: true; readonly lease: FileLease | null } | Refused
 
 export interface LookUpOptions {
-  /** Default: what is live, `active` and `pending`. */
+  /** In which state the leases are. Default: what is live, `active` and `pending`. */
   readonly status?: FileLeaseStatus
   /**
    * 1..10000: at most so many of the store's leases are looked at, and of these the files are given. Default: all, and
@@ -406,6 +418,7 @@ export interface FileLeasePage extends ReadonlyArray<FileLease> {
 export interface ForceReleaseOptions {
   /** Who ends the leases, for the history. Default `operator`. */
   readonly by?: string
+  /** Why, kept in the history. Default: it says who did it. */
   readonly reason?: string
 }
 

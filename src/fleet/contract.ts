@@ -118,12 +118,13 @@ export type PollFunction = (sessionId: string, context: PollContext) => Promise<
 export type SessionSource = readonly string[] | AsyncIterable<readonly string[]>
 
 export interface FleetOptions {
+  /** Called for each session that this instance owns, one call at a time for each. */
   readonly poll: PollFunction
-  /** From the start of a poll to the start of the next. Default 1000. */
+  /** How many milliseconds from the start of a poll to the start of the next. Default 1000. */
   readonly intervalMs?: number
-  /** A poll that takes longer is reported, aborted, and its session handed over. Default 30000. */
+  /** A poll that takes more milliseconds is reported, aborted, and its session handed over. Default 30000. */
   readonly pollTimeoutMs?: number
-  /** How long a poll may take to return after its signal has aborted. Default 1000. */
+  /** How many milliseconds a poll may take to return after its signal has aborted. Default 1000. */
   readonly stopTimeoutMs?: number
 }
 

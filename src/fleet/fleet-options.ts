@@ -8,21 +8,21 @@ import type { FleetOptions } from './contract.ts'
 export type LayoutName = 'poll' | 'lease'
 
 export interface LeaseManagerOptions {
-  /** Default 30000. */
+  /** How many milliseconds a session stays with this instance without renewal. Default 30000. */
   readonly leaseTtlMs?: number
-  /** Default 30000. */
+  /** How many milliseconds this instance is taken for alive without renewal. Default 30000. */
   readonly heartbeatTtlMs?: number
-  /** How often leases and heartbeat are renewed; less than half of either TTL. Default 10000. */
+  /** How often leases and heartbeat are renewed, in milliseconds; less than half of either TTL. Default 10000. */
   readonly refreshMs?: number
-  /** How often the nodes are read; less than the heartbeat's TTL. Default: `refreshMs`. */
+  /** How often the nodes are read, in milliseconds; less than the heartbeat's TTL. Default: `refreshMs`. */
   readonly discoverMs?: number
-  /** A call that takes longer has failed. Default 2000, or half of `refreshMs` if that is less. */
+  /** A call that takes more milliseconds has failed. Default 2000, or half of `refreshMs` if that is less. */
   readonly callMs?: number
   /** This instance's share relative to the others': 0.01..100, default 1. */
   readonly weight?: number
-  /** Shown to people beside the instance id, never instead of it: 1..64 bytes. */
+  /** Shown to people beside the instance id, never instead of it: 1..64 bytes. Default: none. */
   readonly name?: string
-  /** Default: a new one. Two instances with one id would both claim the sessions of either. */
+  /** By which other instances know this one: 1..128 bytes. Default: a new id. Two instances with one id would both claim the sessions of either. */
   readonly instanceId?: string
   /** False: the instance receives no sessions before `setReady(true)`. Default true: ready after the first read of the nodes. */
   readonly ready?: boolean

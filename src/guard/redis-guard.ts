@@ -120,7 +120,9 @@ export class RedisGuard {
 }
 
 export interface RedisWriteOptions extends WriteOptions {
+  /** The keys that the script gets as `KEYS`. Default: none. */
   readonly keys?: readonly string[]
+  /** What the script gets as `ARGV`. Default: nothing. */
   readonly args?: readonly (string | number)[]
 }
 

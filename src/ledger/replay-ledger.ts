@@ -10,6 +10,7 @@ import { foldLedger } from './fold.ts'
 import { HeldUntil, type KeptLeases } from './held-until.ts'
 
 export interface ReplayOptions {
+  /** The moment, in milliseconds since 1970 on the wall clock of the store. */
   readonly atMs: number
   /** What the store keeps now. Without it a lease whose renewals are not recorded may be told as over while it is held. */
   readonly kept?: KeptLeases

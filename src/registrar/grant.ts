@@ -121,7 +121,7 @@ function requireCount(field: string, value: unknown): number {
 }
 
 export interface VerifyGrantOptions {
-  /** Milliseconds. */
+  /** The wall time, in milliseconds since 1970. */
   readonly now: number
   /** Who checks. A grant for another verifier is refused; a verifier without a name refuses every grant that names one. */
   readonly audience?: string

@@ -38,15 +38,15 @@ export const HOST_DEFAULT = '127.0.0.1'
 export interface ServerOptions {
   /** Opens the store of a namespace; a request for one that cannot be opened is answered with 503. */
   readonly open: (namespace: string) => Promise<LeaseApi>
-  /** Default 127.0.0.1. */
+  /** The address to listen on. Default 127.0.0.1. */
   readonly host?: string
-  /** 0: any that is free. Default 7420. */
+  /** The port to listen on; 0: any that is free. Default 7420. */
   readonly port?: number
   /** The file of tokens. Without it only programs of this host may use the server, and need no token. */
   readonly tokens?: string
-  /** PEM. */
+  /** HTTPS with this certificate and key, as PEM. Default: HTTP. */
   readonly tls?: { readonly cert: string; readonly key: string }
-  /** A proxy in front ends TLS. */
+  /** Whether a proxy in front ends TLS. Default false. */
   readonly behindProxy?: boolean
   /** Without tokens: what everybody may. Default `holder`. */
   readonly role?: 'holder' | 'operator'
@@ -62,10 +62,11 @@ export interface ServerOptions {
   readonly pollFleet?: PollFleet
   /** Hears of every request when its answer has ended. */
   readonly onRequest?: OnRequest
-  /** Of a token that has no limit of its own. Default 5,000. */
+  /** How many requests a second a token may make that has no limit of its own. Default 5,000. */
   readonly requestsPerSecond?: number
   /** Event streams of one token at once. Default 1,000. */
   readonly streamsPerToken?: number
+  /** For tests: time, timers and ids to go by instead of the real ones, such as `FakeRuntime`. Default: the real ones. */
   readonly runtime?: Runtime
 }
 

@@ -32,6 +32,7 @@ export interface CallWeather {
 }
 
 export interface FaultyStoreOptions {
+  /** The store that is asked where nothing goes wrong. */
   readonly store: Store
   /** Asked once for every call, when it is made. Undefined: nothing goes wrong. */
   readonly weather: (call: StoreCall) => CallWeather | undefined

@@ -45,6 +45,7 @@ export interface ServerTickSource {
 }
 
 export interface ReferenceBackendOptions {
+  /** The clock of the server. */
   readonly ticks: ServerTickSource
   /** What keeps entries, ledger and settings; a memory store of its own unless a test checks each commit. */
   readonly store?: Store

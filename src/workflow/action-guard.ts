@@ -66,6 +66,7 @@ export interface ActionGuardOptions<Transaction> {
   readonly workflowId?: string
   /** Called once for each refusal. */
   readonly log?: (error: LeaseError) => void
+  /** For tests: time, timers and ids to go by instead of the real ones, such as `FakeRuntime`. Default: the real ones. */
   readonly runtime?: Runtime
 }
 

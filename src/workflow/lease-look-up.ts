@@ -36,8 +36,9 @@ function isCompleted(lease: {
 }
 
 export interface GrantedLeaseOptions {
-  /** The audience that grants must name. */
+  /** Who checks: a grant for another audience is refused. Default: every grant that names one. */
   readonly audience?: string
+  /** For tests: the wall time by which grants end, instead of the real one. Default: the real one. */
   readonly runtime?: Pick<Runtime, 'wallMs'>
 }
 

@@ -23,8 +23,9 @@ import { formatAction, formatRevocation, reasonOf, type Revocation } from './wir
 export interface LocalBusOptions {
   /** After so many failures a message becomes a dead letter. Default 5. */
   readonly deliveriesMax?: number
-  /** How long a message that failed waits for its next turn. Default 100. */
+  /** How many milliseconds a message that failed waits for its next turn. Default 100. */
   readonly retryAfterMs?: number
+  /** For tests: time, timers and ids to go by instead of the real ones, such as `FakeRuntime`. Default: the real ones. */
   readonly runtime?: Runtime
 }
 

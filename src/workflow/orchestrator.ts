@@ -44,7 +44,7 @@ import { systemRuntime } from '../runtime/system-runtime.ts'
 export interface EmitOptions {
   /** The kind of processor. Default `*`: all of them. */
   readonly target?: string
-  /** 1..10, default 5. */
+  /** How urgent the action is, for the processor that reads it: 1..10, default 5. */
   readonly priority?: number
 }
 
@@ -462,22 +462,26 @@ function unannounced(
 }
 
 export interface ClaimOptions {
+  /** Where the actions go. */
   readonly bus: Bus
-  /** Default 300000. */
+  /** How long the lease lasts without renewal, in milliseconds. Default 300000. */
   readonly ttlMs?: number
-  /** The lease is renewed as soon as less than this is left. Default 60000, or a third of a shorter TTL. */
+  /** The lease is renewed as soon as less than this is left, in milliseconds. Default 60000, or a third of a shorter TTL. */
   readonly renewBelowMs?: number
-  /** How long to wait while another orchestrator has it. Default 0: `RESOURCE_HELD` at once. */
+  /** How many milliseconds to wait while another orchestrator has it. Default 0: `RESOURCE_HELD` at once. */
   readonly waitMs?: number
+  /** Ends the wait for the lease when it aborts. Default: nothing but `waitMs` does. */
   readonly signal?: AbortSignal
   /** The state of the workflow, where the caller knows it better. Default: the state in the ledger, or `initialized`. */
   readonly state?: string
+  /** Why the workflow is claimed, shown to those it blocks. Default: none. */
   readonly reason?: string
   /**
    * Whether every action carries the signed grant of its lease, so that processors need no store. The client must have
    * a key to sign with. Default false.
    */
   readonly signed?: boolean
+  /** For tests: time, timers and ids to go by instead of the real ones, such as `FakeRuntime`. Default: the real ones. */
   readonly runtime?: Runtime
 }
 

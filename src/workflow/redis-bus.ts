@@ -53,8 +53,9 @@ export interface RedisBusOptions {
   readonly lengthMax?: number
   /** After so many failures a message becomes a dead letter. Default 5. */
   readonly deliveriesMax?: number
-  /** A message that was not acknowledged for so long is delivered again. Default 5000. */
+  /** A message that was not acknowledged for so many milliseconds is delivered again. Default 5000. */
   readonly retryAfterMs?: number
+  /** For tests: time, timers and ids to go by instead of the real ones, such as `FakeRuntime`. Default: the real ones. */
   readonly runtime?: Runtime
 }
 

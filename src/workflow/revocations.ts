@@ -21,6 +21,7 @@ const PREFIX = 'workflow:'
 export type RevocationSource = Pick<Tenure, 'watch' | 'get'>
 
 export interface RelayOptions {
+  /** Ends the relay when it aborts. */
   readonly signal: AbortSignal
   /** The last position of an earlier relay, so that no revocation is missed. Default: from now on. */
   readonly after?: Position

@@ -37,8 +37,9 @@ import {
 } from './mark-tables.ts'
 
 export interface SqliteMarksOptions {
-  /** How long to wait for other writers of the database. Default 30000. */
+  /** How many milliseconds to wait for other writers of the database. Default 30000. */
   readonly waitMs?: number
+  /** For tests: time, timers and ids to go by instead of the real ones, such as `FakeRuntime`. Default: the real ones. */
   readonly runtime?: Runtime
 }
 

@@ -45,6 +45,65 @@ describe('an editor', () => {
   })
 })
 
+interface Declared {
+  readonly name: string
+  readonly file: string
+}
+
+/** The interfaces that the package exports for what its functions take, each with the file that declares it. */
+function exportedOptions(): readonly Declared[] {
+  const { exports } = JSON.parse(read('package.json')) as {
+    readonly exports: Readonly<Record<string, { readonly types?: string }>>
+  }
+  const entries = Object.values(exports).flatMap(({ types }) =>
+    types === undefined ? [] : [types],
+  )
+  const declared = entries.flatMap((entry): readonly Declared[] => {
+    const text = read(entry)
+    const own = [...text.matchAll(/export interface (\w+)/g)].map(([, name = '']) => {
+      return { name, file: path.normalize(entry) }
+    })
+    const others = [...text.matchAll(/export (?:type )?\{([^}]*)\} from '([^']+)'/g)]
+    const passedOn = others.flatMap(([, names = '', from = '']) => {
+      const file = path.join(path.dirname(entry), from.replace(/\.ts$/, '.d.ts'))
+      return names.split(',').map((name) => ({ name: name.replace(/^\s*type /, '').trim(), file }))
+    })
+    return [...own, ...passedOn]
+  })
+  return declared.filter(({ name }) => /(Options|Request)$/.test(name))
+}
+
+/** The members of an interface, and whether each has a sentence of its own; none of what is no interface. */
+function membersOf({ name, file }: Declared): readonly (readonly [string, boolean])[] {
+  const body = new RegExp(`interface ${name}\\b[^{]*\\{\n([\\s\\S]*?)\\n\\}`).exec(read(file))?.[1]
+  const lines = (body ?? '').split('\n')
+  return lines.flatMap((line, index) => {
+    const [, member] = /^ {4}(?:readonly )?(\w+)\??[:(]/.exec(line) ?? []
+    return member === undefined ? [] : [[member, /\*\/$/.test(lines[index - 1] ?? '')] as const]
+  })
+}
+
+describe('every option that the package exports', () => {
+  const members = exportedOptions().flatMap((declared) => {
+    return membersOf(declared).map(([member, isSaid]) => ({ ...declared, member, isSaid }))
+  })
+
+  it('has a sentence of its own, which an editor shows', () => {
+    const unsaid = members.filter(({ isSaid }) => !isSaid)
+    expect(unsaid.map(({ name, member }) => `${name}.${member}`)).toEqual([])
+  })
+
+  it('is looked at', () => {
+    const found = members.map(({ name, member }) => `${name}.${member}`)
+    expect(found).toEqual(
+      expect.arrayContaining([
+        ...['AcquireOptions.ttlMs', 'OpenOptions.holder', 'LeaseManagerOptions.leaseTtlMs'],
+        ...['ClaimOptions.runtime', 'LeaseAcquisitionRequest.agentId', 'ServerOptions.port'],
+      ]),
+    )
+  })
+})
+
 /** The sources with one of them changed, and what of them compiles. */
 class Copy {
   readonly root: string = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-table-')))
