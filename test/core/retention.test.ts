@@ -1,6 +1,6 @@
 /** What may be pruned, at every border, and how far a store believes the clock by which it prunes. */
 import { describe, expect, it } from 'vitest'
-import type { LeaseEvent } from '../../src/core/event.ts'
+import { LEASE_EVENT_TYPES, type LeaseEvent } from '../../src/core/event.ts'
 import type { Lease } from '../../src/core/lease.ts'
 import { PRUNE_STEP_MS, TTL_MS_MAX } from '../../src/core/limits.ts'
 import {
@@ -9,6 +9,7 @@ import {
   isSuperseded,
   mayBePruned,
   nextPruneClock,
+  SUPERSEDED_TYPES,
   type PruneClock,
 } from '../../src/core/retention.ts'
 import { lease, ticket } from './builders.ts'
@@ -57,6 +58,24 @@ describe('an event that a later one of its type follows', () => {
     const event = { type, atMs, requestId } as LeaseEvent
     expect(isSuperseded(event, ttlMs, CUT)).toBe(isGone)
   })
+})
+
+describe('where less is kept than the longest TTL, a renewal by request that a later one follows', () => {
+  const cut = { endedBeforeMs: NOW - 1, nowMs: NOW }
+  it.each([
+    ['stays for the longest TTL, since its request may be repeated', NOW - TTL_MS_MAX, false],
+    ['goes after that', NOW - TTL_MS_MAX - 1, true],
+  ])('%s', (_, atMs, isGone) => {
+    const event = { type: 'lease.renewed', atMs, requestId: 'an-id' } as LeaseEvent
+    expect(isSuperseded(event, 1_000, cut)).toBe(isGone)
+  })
+})
+
+it('the types of events that a later one may follow are those that a store looks through', () => {
+  const old = LEASE_EVENT_TYPES.filter((type) => {
+    return isSuperseded({ type, atMs: 0, requestId: null } as LeaseEvent, null, CUT)
+  })
+  expect(old.toSorted()).toEqual(SUPERSEDED_TYPES.toSorted())
 })
 
 /** By how much the cut is earlier than the one that is asked for. */

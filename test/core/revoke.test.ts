@@ -16,6 +16,7 @@ import {
 } from './builders.ts'
 
 const waiting = ticket({ id: id(1) })
+const OPERATOR = { by: 'operator', reason: null }
 
 describe('a revocation', () => {
   it('ends the lease of whoever holds it, at once, and says by whom', () => {
@@ -95,6 +96,8 @@ describe('a repeated revocation', () => {
   it.each([
     ['of a lease', [lease({ state: 'revoked' })], 'lease.revoked'],
     ['of a lease of which no history is kept', [], 'lease.revoked'],
+    ['of a lease with a grace', [lease({ revoking: OPERATOR })], 'lease.revoking'],
+    ['of a lease whose grace has passed', [lease({ state: 'revoked' })], 'lease.revoking'],
     ['of a waiter', [ticket({ id: id(1), state: 'failed' })], 'lease.failed'],
     ['of a waiter of which no history is kept', [], 'lease.failed'],
   ] as const)('%s has the first effect', (_, entries, type) => {
