@@ -39,22 +39,33 @@ export function restoreSteps(
   const steps: RestoreStep[] = []
   for (let after = 0; after < events.length; after += stepEvents) {
     const told = events.slice(after, after + stepEvents)
-    const before = new Map(told.map(({ leaseId }) => [leaseId, entries.get(leaseId)]))
+    const changesById = new Map<LeaseId, RestoredEntry>()
     for (const event of told) {
-      entries.set(event.leaseId, evolveEntry(entries.get(event.leaseId), event))
+      const { leaseId: id } = event
+      const last = entries.get(id)
+      const next = evolveEntry(last, event)
+      const { before } = changesById.get(id) ?? { before: last }
+      changesById.set(id, { id, before, after: next, renewal: false })
+      entries.set(id, next)
     }
-    const changes = [...before].map(([id, was]): EntryChange => {
-      return { id, before: was, after: entries.get(id) ?? null, renewal: false }
-    })
+    const changes = [...changesById.values()]
     const commit = { ...NOTHING, changes, events: told, epochs: epochsOf(told) }
     const facts = {
       after,
       upTo: after + told.length,
-      problem: (now: Now) => endlessProblem(commit.changes, now),
+      problem: (now: Now) => endlessProblem(changes, now),
     }
     steps.push(after === 0 ? firstStep(events, commit, facts) : laterStep(commit, facts))
   }
   return steps
+}
+
+interface RestoredEntry extends EntryChange {
+  readonly after: Entry
+}
+
+interface RestoreCommit extends Commit {
+  readonly changes: readonly RestoredEntry[]
 }
 
 type Place = Pick<RestoreStep, 'after' | 'upTo' | 'problem'>
@@ -81,32 +92,27 @@ function firstStep(events: readonly LeaseEvent[], commit: Commit, place: Place):
 }
 
 /** Looks at the entries that it changes and at nothing else. */
-function laterStep(commit: Commit, place: Place): RestoreStep {
-  const readSets = commit.changes.map(({ id, after }): ReadSet => {
-    if (after === null) throw new Error(`nothing is known of entry ${id}`)
-    const { resource, extent } = after
+function laterStep(commit: RestoreCommit, place: Place): RestoreStep {
+  const readSets = commit.changes.map(({ id, after: { resource, extent } }): ReadSet => {
     return { resource, extent, leaseId: id, requestId: null, depth: 'entry' }
   })
   return {
     ...place,
     readSets,
     commit: (views) => {
-      const changes = commit.changes.map((change, index) => {
-        return { ...change, before: views[index]?.entries.get(change.id) }
-      })
-      const isNext = changes.every(({ before }, index) => {
-        return isSame(before, commit.changes[index]?.before)
-      })
-      return isNext ? { ...commit, changes } : null
+      const kept = commit.changes.map(({ id }, index) => views[index]?.entries.get(id))
+      if (!commit.changes.every(({ before }, index) => isSame(kept[index], before))) return null
+      const changes = commit.changes.map((change, index) => ({ ...change, before: kept[index] }))
+      return { ...commit, changes }
     },
   }
 }
 
 /** Nothing that is live has more left than it was given; on another clock it is over, however much it says. */
-function endlessProblem(changes: readonly EntryChange[], { tick }: Now): string | null {
+function endlessProblem(changes: readonly RestoredEntry[], { tick }: Now): string | null {
   for (const { id, after } of changes) {
-    const deadline = after === null ? null : liveDeadline(after)
-    if (after === null || deadline === null || deadline.domain !== tick.domain) continue
+    const deadline = liveDeadline(after)
+    if (deadline === null || deadline.domain !== tick.domain) continue
     const { ttlMs, lockDelayMs } = after
     const windowMs = after.kind === 'ticket' ? after.claimWindowMs : 0
     const graceMs = after.kind === 'lease' && after.revoking !== null ? TTL_MS_MAX : 0
