@@ -42,7 +42,7 @@ export function parseScope(value: unknown): Scope {
     unlimited,
     workIds: parseSet('workIds', given.workIds, (text) => text),
     tools: parseSet('tools', given.tools, (text) => text),
-    namespaces: parseSet('namespaces', given.namespaces, (text) => namespaceOf(text)),
+    namespaces: parseSet('namespaces', given.namespaces, namespaceOf),
   }
   if (unlimited && SETS.some((set) => scope[set].length > 0)) {
     throw invalid('scope.unlimited', 'must stand alone', 'sets beside it')
@@ -76,12 +76,13 @@ function parseSet(
  * A namespace or path in its one spelling. What could climb out of it, by whatever spelling, is refused: the one who
  * opens the file may decode what the one who checks it did not.
  */
-export function namespaceOf(text: string, field = 'scope.namespaces'): string {
+export function namespaceOf(text: string): string {
+  const field = 'scope.namespaces'
   const path = requireText(field, text).normalize('NFC')
   // A reader may fold letters that only look like others (NFKC) before it decodes, or afterwards.
   const decoded = decodedOnce(path)
   const foldedFirst = decodedOnce(path.normalize('NFKC'))
-  if (path === '' || path.includes('\\') || decoded === null || foldedFirst === null) {
+  if (path.includes('\\') || decoded === null || foldedFirst === null) {
     throw invalid(field, 'must be a path without "\\" or encoded dots, slashes and controls', text)
   }
   const isAbsolute = path.startsWith('/')
@@ -106,7 +107,7 @@ function decodedOnce(path: string): string | null {
   const decoded = path.replaceAll(/(?:%[0-9a-f]{2})+/gi, (run) => {
     const characters = decodedRun(run)
     isCanonical &&= characters !== null && [...characters].every(mustBeEncoded)
-    return characters ?? ''
+    return characters ?? run
   })
   return isCanonical ? decoded : null
 }
@@ -177,7 +178,7 @@ export function outsideScope(scope: Scope, act: ScopedAct): keyof ScopedAct | 'a
 
 function canonicalPath(path: string): string | null {
   try {
-    return namespaceOf(path, 'path')
+    return namespaceOf(path)
   } catch (error) {
     // A path that cannot be read is outside of every namespace.
     if (isLeaseError(error)) return null

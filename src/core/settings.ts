@@ -199,14 +199,12 @@ export function parseSettingValue(key: SettingKey, value: unknown): SettingValue
     if (choice !== undefined) return choice
     throw invalid(key, `must be ${definition.choices.join(' or ')}`, value)
   }
-  const number = typeof value === 'string' && /^-?\d{1,15}$/.test(value) ? Number(value) : value
-  if (typeof number !== 'number' || !Number.isSafeInteger(number)) {
-    throw invalid(key, `must be an integer ${definition.min}..${definition.max}`, value)
-  }
-  if (number < definition.min || number > definition.max) {
-    throw invalid(key, `must be an integer ${definition.min}..${definition.max}`, value)
-  }
-  return number
+  const { min, max } = definition
+  const isText = typeof value === 'string' && /^-?\d{1,15}$/.test(value)
+  // Whatever is no number is no integer either.
+  const integer = (isText ? Number(value) : value) as number
+  if (Number.isSafeInteger(integer) && integer >= min && integer <= max) return integer
+  throw invalid(key, `must be an integer ${min}..${max}`, value)
 }
 
 /** Keys about the store as a whole; for a kind or a resource of it they would mean nothing. */
