@@ -53,6 +53,8 @@ describe('a namespace', () => {
     'a%7fb',
     'a/%e0%80%ae%e0%80%ae/b',
     'a/%f0%80%80%ae./b',
+    'a%c3%a4%2fb',
+    'a%e6%97\uff05a5',
     'a/%u002e%u002e/b',
     'a/%U002E./b',
     'a%u2215b',
@@ -98,7 +100,18 @@ describe('a scope', () => {
     expect(outsideScope(SRC, { path })).toBe(outside)
   })
 
+  it.each([
+    ['/etc/passwd', null],
+    ['/etcetera', 'path'],
+    ['etc', 'path'],
+  ])('of /etc answers %j with %j', (path, outside) => {
+    expect(outsideScope(parseScope({ namespaces: ['/etc/'] }), { path })).toBe(outside)
+  })
+
   it('allows what is named in each of its sets, and all of it must be', () => {
+    for (const act of [{ path: 'src/a' }, { tool: 'edit' }, { workId: 'W-1' }]) {
+      expect(outsideScope(SRC, act)).toBeNull()
+    }
     expect(outsideScope(SRC, { path: 'src/a', tool: 'edit', workId: 'W-1' })).toBeNull()
     expect(outsideScope(SRC, { path: 'src/a', tool: 'shell' })).toBe('tool')
     expect(outsideScope(SRC, { workId: 'W-2', tool: 'edit' })).toBe('workId')
@@ -106,7 +119,8 @@ describe('a scope', () => {
   })
 
   it('that is absent or empty allows nothing; an unlimited one everything but what cannot be read', () => {
-    for (const none of [parseScope(undefined), parseScope({}), parseScope({ tools: [] })]) {
+    for (const nothing of [undefined, null, {}, { tools: [] }]) {
+      const none = parseScope(nothing)
       expect(none).toEqual(NO_SCOPE)
       expect(outsideScope(none, { tool: 'edit' })).toBe('tool')
       expect(outsideScope(none, { path: '/etc/passwd' })).toBe('path')
@@ -116,11 +130,11 @@ describe('a scope', () => {
   })
 
   it('is kept in order and without repeats', () => {
-    const scope = parseScope({ tools: ['b', 'a', 'b'], namespaces: ['z/', 'z', 'a'] })
-    expect([scope.tools, scope.namespaces]).toEqual([
-      ['a', 'b'],
-      ['a', 'z'],
-    ])
+    const names = ['b', 'a', 'b']
+    const scope = parseScope({ workIds: names, tools: names, namespaces: ['z/', 'z', 'a'] })
+    const inOrder = ['a', 'b']
+    const kept = { workIds: inOrder, tools: inOrder, namespaces: ['a', 'z'] }
+    expect(scope).toEqual({ unlimited: false, ...kept })
   })
 
   const shape = 'scope must be { workIds, tools, namespaces } or { unlimited: true }, got'
@@ -136,6 +150,7 @@ describe('a scope', () => {
       return [{ unlimited: true, [set]: ['a'] }, message] as [unknown, string]
     }),
     [{ tools: 'a' }, `${list} "a"`],
+    [{ workIds: [''] }, 'scope.workIds must be 1..256 bytes, got ""'],
     [{ tools: [''] }, 'scope.tools must be 1..256 bytes, got ""'],
     [{ tools: ['x'.repeat(257)] }, 'scope.tools must be 1..256 bytes, got "257 bytes"'],
     [{ tools: Array.from({ length: 65 }, (_, index) => `t${index}`) }, `${list} an array`],

@@ -35,9 +35,17 @@ describe('the settings', () => {
     for (const key of SETTING_KEYS) expect(SETTING_TABLE[key].description).toMatch(/^[A-Z].{15,}/)
   })
 
-  it('are the defaults where nobody set anything', () => {
-    expect(resolveSettings([], W1)).toEqual(DEFAULT_SETTINGS)
-    expect(resolveSettings([], null)).toEqual(DEFAULT_SETTINGS)
+  it('say of what type their values are', () => {
+    const types = { number: 'int', boolean: 'bool', string: 'string' } as const
+    for (const key of SETTING_KEYS) {
+      const { type, initial } = SETTING_TABLE[key]
+      expect(type).toBe(types[typeof initial as keyof typeof types])
+    }
+  })
+
+  it('are the defaults where nobody set anything, and nothing is made for them', () => {
+    expect(resolveSettings([], W1)).toBe(DEFAULT_SETTINGS)
+    expect(resolveSettings([], null)).toBe(DEFAULT_SETTINGS)
   })
 
   it('are the narrowest row that applies, in whatever order the rows come', () => {
@@ -89,6 +97,10 @@ describe('a value', () => {
     ['default_ttl_seconds', Number.NaN, 'got NaN'],
     ['default_ttl_seconds', true, 'got true'],
     ['default_ttl_seconds', '9999999999999999', 'got "9999999999999999"'],
+    ['default_ttl_seconds', ['5'], 'got an array'],
+    ['max_hold_seconds', 31_536_001, 'must be an integer 0..31536000, got 31536001'],
+    ['hook_ttl_seconds', 2_592_001, 'must be an integer 1..2592000, got 2592001'],
+    ['hook_idle_seconds', 2_592_001, 'must be an integer 0..2592000, got 2592001'],
     ['max_renewals', '-2', 'must be an integer -1..2147483647, got "-2"'],
     ['cleanup_interval_seconds', '0', 'must be an integer 1..86400'],
     ['keep_history', 'yes', 'must be true or false, got "yes"'],
@@ -141,7 +153,9 @@ describe('a value', () => {
   it('belongs to a key that exists', () => {
     expect(parseSettingKey('keep_history')).toBe('keep_history')
     for (const key of ['', 'Keep_History', 'toString', '__proto__', 7, null]) {
-      expect(() => parseSettingKey(key)).toThrow(/^key must be one of /)
+      expect(() => parseSettingKey(key)).toThrow(
+        /^key must be one of default_ttl_seconds, max_renewals, .*, hook_on_failure, got /,
+      )
     }
   })
 })
