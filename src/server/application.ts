@@ -308,7 +308,7 @@ async function answerMcp(parts: ApplicationParts, c: Ctx): Promise<Response> {
   const { incoming, outgoing } = c.env
   const caller = readerOf(parts, c)
   const body = await readJsonBody(incoming, BODY_BYTES_MAX)
-  if (!keepsOrEnds(body)) parts.limiter.count(caller)
+  for (const message of [body].flat()) if (!keepsOrEnds(message)) parts.limiter.count(caller)
   const call = await callOf(parts, caller, { incoming, outgoing })
   return (await parts.mcp()).answer(call, c.req.raw, body)
 }

@@ -196,6 +196,22 @@ it('refuses no release and no renewal for the requests of its token', async () =
   expect(released).toEqual({ released: [leases[0]?.id], refused: [] })
 })
 
+it('counts each message of several that are sent together', async () => {
+  const served = await serving({ withTokens: true, runtime: STILL })
+  const token = served.token({ name: 'ci', role: 'reader', maxRequests: 5 })
+  const headers = {
+    Accept: 'application/json, text/event-stream',
+    Authorization: `Bearer ${token}`,
+  }
+  const several = (count: number): object[] => {
+    return Array.from({ length: count }, (_none, id) => ({
+      ...{ jsonrpc: '2.0', id, method: 'tools/list' },
+    }))
+  }
+  expect(await fetchStatus(served.url, { body: several(3), headers })).toBe(200)
+  expect(await fetchStatus(served.url, { body: several(3), headers })).toBe(429)
+})
+
 it('gives back what it has derived where the requests of its token do not reach for all', async () => {
   const served = await serving({ withTokens: true, runtime: STILL })
   const root = served.token({ name: 'all', role: 'operator' })

@@ -5,6 +5,7 @@ import { request } from 'node:http'
 import path from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { openApi } from '../../src/open.ts'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { workshop } from '../cli/tenure-process.ts'
 import { ask, serving } from './serving.ts'
 
@@ -191,6 +192,16 @@ describe('a running server', () => {
       const own = { token, body: { holder: 'ci' } }
       expect((await server.ask(`POST /v1/leases/${made.lease.id}/${verb}`, own)).status).toBe(200)
     }
+  })
+
+  it('counts on where the file of the tokens has changed, and the token has not', async () => {
+    const runtime = { ...systemRuntime, monotonicMs: () => 0 }
+    const server = await serving({ withTokens: true, runtime })
+    const token = server.token({ name: 'ci', role: 'reader', maxRequests: 1 })
+    const look = async (): Promise<number> => (await server.ask('GET /v1/leases', { token })).status
+    expect([await look(), await look()]).toEqual([200, 429])
+    server.token({ name: 'another', role: 'reader' })
+    expect(await look()).toBe(429)
   })
 
   it('takes no more leases of a token than its quota, TTL and priority allow', async () => {
