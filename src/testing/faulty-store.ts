@@ -89,7 +89,9 @@ export class FaultyStore implements Store {
   }
 }
 
-const WRITES: ReadonlySet<FaultyMethod> = new Set<FaultyMethod>(['transact', 'configure', 'prune'])
+const WRITES: ReadonlySet<FaultyMethod> = new Set<FaultyMethod>([
+  ...(['transact', 'configure', 'prune', 'countRefusals'] as const),
+])
 
 async function deliver<Answer>(
   send: () => Promise<Answer>,

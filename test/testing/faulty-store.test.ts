@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { commitOf } from '../../src/core/commit.ts'
+import { commitOf, NOTHING } from '../../src/core/commit.ts'
 import type { Command } from '../../src/core/command.ts'
 import { decide, readSetOf } from '../../src/core/decide.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
@@ -67,6 +67,23 @@ describe('a store behind a bad connection', () => {
   it('has nothing unknown about a question whose answer is lost', async () => {
     const { faulty } = stores(() => ({ fault: 'lost_answer' }))
     await expect(faulty.find({ limit: 1 })).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
+  })
+
+  it('leaves it open whether refusals were counted when the answer is lost', async () => {
+    const { real, faulty } = stores(({ method }) => {
+      return method === 'countRefusals' ? { fault: 'lost_answer' } : undefined
+    })
+    await run(real, ada)
+    const command = acquire({ leaseId: id(2), holder: 'bob' })
+    const event = await real.transact([readSetOf(command)], ([view], now) => {
+      if (view === undefined) throw new Error('no view')
+      const { refusals } = decide(view, command, now)
+      return { outcome: refusals[0], commit: NOTHING, validUntilUs: null }
+    })
+    if (event === undefined) throw new Error('it was not refused')
+    const counting = faulty.countRefusals([{ event, count: 1 }])
+    await expect(counting).rejects.toMatchObject({ effect: 'unknown' })
+    expect(await real.refusals({ limit: 9 })).toMatchObject([{ count: 1 }])
   })
 
   it('delivers twice what has one effect', async () => {
