@@ -219,6 +219,21 @@ describe('waits', () => {
     expect(placed(graph).length).toBe(5)
   })
 
+  it('that close a cycle are drawn first, however many wait for something else', () => {
+    const crowd = Array.from({ length: 200 }, (_none, index) =>
+      waits('work:hot', `waiter-${index}`),
+    )
+    const { stuck, waiting } = waitEdgesOf([
+      ...[lease('work:hot', 'ann'), ...crowd],
+      ...[lease('work:a', 'bob'), lease('work:b', 'cleo')],
+      ...[waits('work:b', 'bob'), waits('work:a', 'cleo')],
+    ])
+    expect(waiting).toBe(202)
+    expect([...stuck].toSorted()).toEqual([
+      ...['holder bob', 'holder cleo', 'resource work:a', 'resource work:b'],
+    ])
+  })
+
   it('of a file are for whoever holds a folder above it, and sharers do not wait for each other', () => {
     const folder = lease('file:/repo/src', 'ann', { extent: 'subtree' })
     const shared = lease('work:s', 'ann', { mode: 'shared' })

@@ -50,7 +50,7 @@ export function waitEdgesOf(leases: Iterable<LeaseInfo>): WaitEdges {
   const edge = (from: string, to: string, kind: GraphEdge['kind']): void => {
     edges.set(`${from}\n${to}`, { from, to, kind })
   }
-  for (const wait of drawn(waits)) {
+  for (const wait of drawn(waits, held)) {
     for (const blocker of blockersOf(wait, held)) {
       const place = node('resource', blocker.resource)
       edge(node('holder', wait.holder), place, 'waits')
@@ -62,13 +62,16 @@ export function waitEdgesOf(leases: Iterable<LeaseInfo>): WaitEdges {
 }
 
 /** Those of holders that hold something others wait for come first: only they make chains. */
-function drawn(waits: readonly LeaseInfo[]): readonly LeaseInfo[] {
+function drawn(
+  waits: readonly LeaseInfo[],
+  held: ReadonlyMap<Resource, readonly LeaseInfo[]>,
+): readonly LeaseInfo[] {
   if (waits.length <= WAITS_MAX) return waits
-  const counts = new Map<string, number>()
-  for (const { holder } of waits) counts.set(holder, (counts.get(holder) ?? 0) + 1)
-  return waits
-    .toSorted((one, other) => (counts.get(other.holder) ?? 0) - (counts.get(one.holder) ?? 0))
-    .slice(0, WAITS_MAX)
+  const places = new Set(waits.flatMap(({ resource }) => [resource, ...ancestorsOf(resource)]))
+  const leases = [...places].flatMap((place) => held.get(place) ?? [])
+  const inTheWay = new Set(leases.map(({ holder }) => holder))
+  const isLink = ({ holder }: LeaseInfo): boolean => inTheWay.has(holder)
+  return [...waits.filter(isLink), ...waits.filter((one) => !isLink(one))].slice(0, WAITS_MAX)
 }
 
 function blockersOf(
