@@ -45,8 +45,8 @@ const TYPES: Shape<readonly LeaseEventType[]> = list(
 
 const TIME_MS = integer(0, Number.MAX_SAFE_INTEGER, 'ms')
 
-/** What a list gave as `next`: a number, on some stores with another beside it; `~`: what is over and not settled yet. */
-const CURSOR_PATTERN = /^(?:~|~?D?\d{1,16}(?: \d{1,16})?)$/
+/** What a list gave as `next`: a number, on some stores with another beside it; after a `~` and an id, where it tells what is still live. */
+const CURSOR_PATTERN = /^(?:~[0-9a-f-]{0,36}|(?:~[0-9a-f-]{0,36} )?\d{1,16}(?: \d{1,16})?)$/
 
 const CURSOR: Shape<string> = {
   kind: 'leaf',

@@ -4,13 +4,14 @@
  * so that a program that only looks, `tenure ls` above all, need not load what decides.
  */
 import { parseLeaseId } from '../core/input.ts'
-import { describeEntry, type EntryState, type LeaseInfo } from '../core/lease.ts'
-import { LIST_LIMIT_DEFAULT } from '../core/limits.ts'
+import { describeEntry, isLive, type EntryState, type LeaseInfo } from '../core/lease.ts'
+import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../core/limits.ts'
 import type { CountedRefusal } from '../core/refusal.ts'
 import { resolveSettings, type SettingRow, type Settings } from '../core/settings.ts'
 import type { QuestionOf } from '../protocol/questions.ts'
 import type {
   EntryQuery,
+  Found,
   HistoryQuery,
   LedgerEntry,
   Position,
@@ -24,6 +25,8 @@ import type {
   ListFilter,
   StoreDescription,
 } from './lease-api.ts'
+
+type Where = Omit<EntryQuery, 'limit'>
 
 /** What can be asked of a store without being able to change anything in it. */
 export type Questions = Pick<
@@ -52,35 +55,49 @@ export class LeaseQuestions implements Questions {
   }
 
   async list(filter: ListFilter): Promise<LeaseList> {
-    const { state, limit = LIST_LIMIT_DEFAULT, after: cursor = '', session, ...rest } = filter
-    const where = session === undefined ? rest : { ...rest, session: await digestOf(session) }
+    const { state, limit = LIST_LIMIT_DEFAULT, after, session, ...others } = filter
+    const names = session === undefined ? others : { ...others, session: await digestOf(session) }
     const [kept, unsettled] = queriesFor(state)
-    const find = async (query: Omit<EntryQuery, 'limit'>, from: string, most: number) => {
-      const place = from === '' ? {} : { after: from }
-      const { entries, now, ...rest } = await this.#store.find({
-        ...{ ...where, ...query, ...place },
-        limit: Math.max(1, most),
-      })
-      const leases = entries.slice(0, most).map((entry) => describeEntry(entry, now))
-      const isCut = rest.more || entries.length > most
-      return { leases, next: most === 0 ? '' : rest.next, more: isCut }
+    const where = { ...names, ...kept }
+    let place = placeIn(after)
+    let leases: readonly LeaseInfo[] = []
+    if (place.lastId === null) {
+      const found = await this.#store.find({ ...where, ...behind(place.end), limit })
+      const { entries, now, more, next } = found
+      // What has ended comes first, and stays where it is.
+      const told = unsettled === undefined ? entries : entries.filter((entry) => !isLive(entry))
+      leases = told.map((entry) => describeEntry(entry, now))
+      if (unsettled === undefined || (more && told.length === entries.length)) {
+        return { leases, more, ...(next === null ? {} : { next }) }
+      }
+      place = { lastId: '', end: found.lastEnd ?? place.end }
     }
-    const isAtUnsettled = cursor.startsWith(UNSETTLED)
-    const first = isAtUnsettled
-      ? { leases: [], next: null, more: false }
-      : await find(kept, cursor, limit)
-    // What has run out and is not settled yet comes last.
-    const second =
-      first.more || unsettled === undefined
-        ? { leases: [], next: null, more: false }
-        : await find(unsettled, isAtUnsettled ? cursor.slice(1) : '', limit - first.leases.length)
-    const leases = [...first.leases, ...second.leases].filter((lease) => {
-      return state === undefined || lease.state === state
-    })
-    const place = second.next === null ? null : `${UNSETTLED}${second.next}`
-    const next = first.more ? first.next : place
-    const more = first.more || second.more
-    return { leases, more, ...(next === null || !more ? {} : { next }) }
+    const { lastId, end } = place
+    const late = await this.#late([
+      { ...names, ...unsettled },
+      { ...where, ...behind(end) },
+    ])
+    const rest = late.filter((lease) => lease.state === state && lease.id > (lastId ?? ''))
+    const told = rest.slice(0, limit - leases.length)
+    const next = cursorOf({ lastId: told.at(-1)?.id ?? lastId, end })
+    const more = told.length < rest.length
+    return { leases: [...leases, ...told], more, ...(more ? { next } : {}) }
+  }
+
+  /**
+   * All that is found, by id. It is asked for in the order in which entries pass from one query to the next, so that none is
+   * missed between two.
+   */
+  async #late(queries: readonly Where[]): Promise<readonly LeaseInfo[]> {
+    const found = new Map<string, LeaseInfo>()
+    for (const query of queries) {
+      for (let asked: Where | null = query; asked !== null;) {
+        const page: Found = await this.#store.find({ ...asked, limit: LIST_LIMIT_MAX })
+        for (const entry of page.entries) found.set(entry.id, describeEntry(entry, page.now))
+        asked = page.next === null ? null : { ...query, after: page.next }
+      }
+    }
+    return [...found.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1))
   }
 
   async history(asked: HistoryFilter): Promise<readonly HistoryEntry[]> {
@@ -112,9 +129,7 @@ async function digestOf(session: string): Promise<string> {
 }
 
 /** The queries that together find what is in `state` at this moment, settled or not. */
-function queriesFor(
-  state: EntryState | undefined,
-): readonly [Omit<EntryQuery, 'limit'>, Omit<EntryQuery, 'limit'>?] {
+function queriesFor(state: EntryState | undefined): readonly [Where, Where?] {
   switch (state) {
     case undefined:
       return [{ states: ['active', 'pending'], deadline: 'running' }]
@@ -131,8 +146,32 @@ function queriesFor(
   }
 }
 
-/** Before the cursor of a list that has come to what is over and not settled yet. */
-const UNSETTLED = '~'
+/**
+ * Begins the cursor of a list that has come to what is still live: over and not settled yet, or in its lock delay. All of that may
+ * end, and so move behind what has ended, before the list goes on. So it is told by id, together with what has ended since:
+ * the cursor has the last id that was told, and the place of the last end before.
+ */
+const LATE = '~'
+
+interface Place {
+  /** Empty where nothing that is late was told yet, null where the list has not come to it. */
+  readonly lastId: string | null
+  readonly end: string | undefined
+}
+
+function placeIn(cursor: string | undefined): Place {
+  if (cursor?.startsWith(LATE) !== true) return { lastId: null, end: cursor }
+  const [, lastId = '', end] = /^~(\S*)(?: (.*))?$/.exec(cursor) ?? []
+  return { lastId, end }
+}
+
+function cursorOf({ lastId, end }: Place): string {
+  return end === undefined ? `${LATE}${lastId}` : `${LATE}${lastId} ${end}`
+}
+
+function behind(after: string | undefined): { readonly after?: string } {
+  return after === undefined ? {} : { after }
+}
 
 /**
  * The ledger and the refusals that are counted beside it, as one history in the order of time.

@@ -61,6 +61,8 @@ export interface Found {
   readonly more: boolean
   /** What to pass as `after` to go on; opaque. Null unless the answer was cut short and can be gone on with. */
   readonly next: string | null
+  /** What to pass as `after` to go on behind the last entry of the answer that is no longer live; null if none of them is. */
+  readonly lastEnd: string | null
 }
 
 /** A place in the ledger. Opaque; positions of one store compare by order of commit. */

@@ -31,12 +31,14 @@ export function firstOf(
 ): Omit<Found, 'now'> {
   const entries: Entry[] = []
   let next: string | null = null
+  let lastEnd: string | null = null
   for (const [after, entry] of found) {
-    if (entries.length === limit) return { entries, more: true, next }
+    if (entries.length === limit) return { entries, more: true, next, lastEnd }
     entries.push(entry)
     next = after
+    if (!isLive(entry)) lastEnd = after
   }
-  return { entries, more: false, next: null }
+  return { entries, more: false, next: null, lastEnd }
 }
 
 /** Of refusals in the order of time, those that are asked for. */

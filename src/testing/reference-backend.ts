@@ -269,8 +269,8 @@ export class ReferenceBackend implements Backend {
   }
 
   async find(query: EntryQuery): Promise<FoundEntries> {
-    const { entries, more, next } = await this.#kept.find(query)
-    return { nowUs: this.#ticks.nowUs(), entries, more, next }
+    const { now: _now, ...found } = await this.#kept.find(query)
+    return { nowUs: this.#ticks.nowUs(), ...found }
   }
 
   readonly history: Backend['history'] = (query) => this.#kept.history(query)

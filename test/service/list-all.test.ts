@@ -1,5 +1,5 @@
 /** More leases than one list can hold. */
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { TenureClient } from '../../src/client/tenure-client.ts'
 import { FileLeases } from '../../src/files/index.ts'
 import { readSettings } from '../../src/fleet/fleet-options.ts'
@@ -69,4 +69,60 @@ it('refuses a cursor that no list gave', async () => {
   for (const after of ['', 'x', '1; DROP', 5 as unknown as string]) {
     await expect(service.list({ after })).rejects.toThrow(/^after must be what another list gave/)
   }
+})
+
+describe('what has run out, listed one by one', () => {
+  const NAMES = ['work:a', 'work:b', 'work:c']
+
+  class World {
+    readonly runtime = new FakeRuntime()
+    readonly api = new LeaseService({
+      store: new MemoryStore({ ticks: this.runtime.ticks }),
+      runtime: this.runtime,
+    })
+
+    async acquire(resource: string, { lockDelayMs = 0, ttlMs = 1_000 } = {}): Promise<void> {
+      await this.api.acquire({
+        ...{ id: this.runtime.uuid(), resource: parseResource(resource), waitMs: 0 },
+        ...{ holder: 'ada', session: 'ada', ttlMs, lockDelayMs },
+      })
+    }
+
+    /** The names on all pages of one lease each, in their order; `between` happens after each page but the last. */
+    async pages(between: (page: number) => Promise<unknown>): Promise<readonly string[]> {
+      const names: string[] = []
+      let page = await this.api.list({ state: 'expired', limit: 1 })
+      for (let turn = 1; ; turn += 1) {
+        names.push(...page.leases.map(({ resource }) => resource))
+        if (page.next === undefined) return names.toSorted()
+        await between(turn)
+        page = await this.api.list({ state: 'expired', limit: 1, after: page.next })
+      }
+    }
+  }
+
+  it('is there once although it is settled between two pages', async () => {
+    const world = new World()
+    for (const name of NAMES) await world.acquire(name)
+    await world.runtime.advance(1_001)
+    const names = await world.pages(async () => {
+      for (const name of NAMES) await world.acquire(name)
+    })
+    expect(names).toEqual(NAMES)
+  })
+
+  it('is there once although its lock delay passes between two pages', async () => {
+    const world = new World()
+    for (const name of NAMES) await world.acquire(name, { lockDelayMs: 5_000 })
+    await world.acquire('work:ended')
+    await world.runtime.advance(1_001)
+    for (const name of [...NAMES, 'work:ended']) await world.acquire(name, { ttlMs: 60_000 })
+    const names = await world.pages(async (turn) => {
+      // One has ended and one in its lock delay were told.
+      if (turn !== 2) return
+      await world.runtime.advance(5_000)
+      for (const name of NAMES) await world.acquire(name)
+    })
+    expect(names).toEqual([...NAMES, 'work:ended'])
+  })
 })

@@ -83,7 +83,8 @@ export function foundIn(rows: readonly PostgresRow[], query: EntryQuery): FoundE
   const more = matching.length > query.limit
   const last = more && query.ids === undefined ? found[query.limit - 1] : undefined
   const next = last === undefined ? null : cursorOf(query, last)
-  return { nowUs, entries: matching.slice(0, query.limit), more, next }
+  const lastEnd = found.slice(0, query.limit).findLast((row) => row[2] != null)?.[2] ?? null
+  return { nowUs, entries: matching.slice(0, query.limit), more, next, lastEnd }
 }
 
 function entryIn([, , , live, ended]: PostgresRow): Entry {

@@ -85,11 +85,13 @@ export class RedisReader {
     const shown = inOrder.slice(0, query.limit)
     const more = inOrder.length > query.limit
     const last = more ? shown.at(-1) : undefined
+    const lastEnd = shown.findLast(({ entry }) => !isLive(entry))
     return {
       nowUs: Math.max(...parts.map((part) => part.nowUs)),
       entries: shown.map((record) => record.entry),
       more,
       next: last === undefined ? null : cursorOf(last),
+      lastEnd: lastEnd === undefined ? null : cursorOf(lastEnd),
     }
   }
 

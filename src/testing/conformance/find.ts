@@ -176,6 +176,29 @@ export const findBehaviours: readonly Behaviour[] = [
     },
   },
   {
+    name: 'what has ended before what is in its lock delay, and from the last end on what has ended since',
+    async run(stage) {
+      const ended = await stage.grant()
+      await stage.revoke(ended)
+      const delayed = await stage.grant({ resource: OTHER, lockDelayMs: WINDOW_MS })
+      await stage.revoke(delayed)
+      const query = { states: ['revoked'], limit: 3 } as const
+      const { entries, lastEnd } = await stage.store.find(query)
+      assert.deepEqual(
+        entries.map(({ id }) => id),
+        [ended.id, delayed.id],
+      )
+      assert.ok(lastEnd !== null)
+      const rest = { ...query, after: lastEnd }
+      assert.deepEqual(await paged(stage, query, lastEnd), [delayed.id])
+      assert.equal((await stage.store.find(rest)).lastEnd, null)
+      stage.clock.pass(WINDOW_MS + 1)
+      await stage.grant({ resource: OTHER })
+      assert.deepEqual(await paged(stage, query, lastEnd), [delayed.id])
+      assert.notEqual((await stage.store.find(rest)).lastEnd, null)
+    },
+  },
+  {
     name: 'an entry that changes keeps its place in the order of creation',
     async run(stage) {
       const first = await stage.grant()
