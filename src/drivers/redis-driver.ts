@@ -238,13 +238,25 @@ export class RedisCalls {
     this.#stopCounting = driver.onLost(() => (this.#losses += 1))
   }
 
-  /** The server's reply. An error that the server itself gave is thrown as it is, for the caller to judge. */
-  async send(args: readonly Argument[], effect: CommandEffect): Promise<unknown> {
+  /**
+   * By its hash, or else whole: a server that does not know the hash may have run the script before, on a connection that was
+   * lost since.
+   */
+  run(call: ScriptCall, effect: CommandEffect): Promise<unknown> {
+    const losses = this.#losses
+    return runScript((args) => this.#send(args, effect, losses), call)
+  }
+
+  send(args: readonly Argument[], effect: CommandEffect): Promise<unknown> {
+    return this.#send(args, effect, this.#losses)
+  }
+
+  /** The server's reply. That it does not know a script is thrown as it is. */
+  async #send(args: readonly Argument[], effect: CommandEffect, losses: number): Promise<unknown> {
     const { url, callMs, runtime } = this.#facts
     if (this.#closed) throw closedError()
-    if (!this.driver.isReady) throw redisError(new Error('not connected'), { url, effect: 'reads' })
-    const losses = this.#losses
     try {
+      if (!this.driver.isReady) throw new Error('not connected')
       return await within(runtime, callMs, this.driver.send(args), `no answer for ${callMs} ms`)
     } catch (error) {
       if (isNoScript(error)) throw error

@@ -109,22 +109,29 @@ describe('a reply that is lost after the commit', () => {
     expect(await told()).toEqual(['lease.issued', 'lease.renewed', 'lease.released'])
   })
 
-  it('leaves a doubt where the client sends it again and that is refused', async () => {
-    const { url } = await server()
-    const proxy = await proxyTo(url)
-    // As ioredis is by default.
-    const subject = await Subject.open({ client: direct(proxy.through(url)) })
-    const other = await Subject.open({ url })
-    const isDone = async (): Promise<boolean> => {
-      if ((await other.store.history({ limit: 1 })).length === 0) return false
-      await direct(url).config('SET', 'min-replicas-to-write', '1')
-      return true
-    }
-    const lost = proxy.loseReply({ isDone })
-    const error: unknown = await subject.grant().catch((reason: unknown) => reason)
-    await lost
-    expect(error).toMatchObject({ code: 'STORE_OUTCOME_UNKNOWN', effect: 'unknown' })
-  })
+  it.each([
+    ['', false],
+    [', also where the server has lost its scripts since', true],
+  ])(
+    'leaves a doubt where the client sends it again and that is refused%s',
+    async (_, isFlushed) => {
+      const { url } = await server()
+      const proxy = await proxyTo(url)
+      // As ioredis is by default.
+      const subject = await Subject.open({ client: direct(proxy.through(url)) })
+      const other = await Subject.open({ url })
+      const isDone = async (): Promise<boolean> => {
+        if ((await other.store.history({ limit: 1 })).length === 0) return false
+        if (isFlushed) await direct(url).script('FLUSH')
+        await direct(url).config('SET', 'min-replicas-to-write', '1')
+        return true
+      }
+      const lost = proxy.loseReply({ isDone })
+      const error: unknown = await subject.grant().catch((reason: unknown) => reason)
+      await lost
+      expect(error).toMatchObject({ code: 'STORE_OUTCOME_UNKNOWN', effect: 'unknown' })
+    },
+  )
 })
 
 describe('a server that cannot be used', () => {

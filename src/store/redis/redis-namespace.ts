@@ -8,7 +8,7 @@
  */
 import { invalid, LeaseError } from '../../core/errors.ts'
 import { realmOf, type Resource } from '../../core/resource.ts'
-import { runScript, type Argument, type RedisCalls } from '../../drivers/redis-driver.ts'
+import type { Argument, RedisCalls } from '../../drivers/redis-driver.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import {
   ANOTHER,
@@ -147,7 +147,7 @@ export class RedisNamespace {
     const keys = declaredKeys(this.prefixes[bucket] ?? '')
     const clock = String(this.#options.nowUs?.() ?? '')
     const call = { script: text, keys, args: [this.#identity, clock, ...args] }
-    return runScript((command) => this.calls.send(command, effect), call)
+    return this.calls.run(call, effect)
   }
 
   async #settle(): Promise<void> {
@@ -214,7 +214,7 @@ async function settledFacts(
     const args = [String(LAYOUT_VERSION), String(first), runtime.uuid()]
     const keys = [metaKey(namespace)]
     const call = { script: MAKE_NAMESPACE_SCRIPT, keys, args }
-    facts = factsOf(await runScript((command) => calls.send(command, 'writes'), call))
+    facts = factsOf(await calls.run(call, 'writes'))
   }
   requireLayout(facts.version)
   if (facts.conversion === null) return facts
