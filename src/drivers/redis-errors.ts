@@ -36,6 +36,10 @@ const REFUSALS: Readonly<Record<string, string>> = {
   TRYAGAIN: 'its cluster is moving the keys',
 }
 
+/** What a script says that may not publish, which it does before it writes; in the words of Redis 7.0, and of later ones. */
+const MAY_NOT_PUBLISH =
+  /^ERR (The user executing the script can't publish|ACL failure in script: .*channel)/
+
 /** Errors of drivers that sent nothing. */
 const NOT_SENT = /isn't writeable|not connected|client is (closed|offline)|ECONNREFUSED|ENOTFOUND/i
 
@@ -49,7 +53,9 @@ export function redisError(error: unknown, { url, effect, mayBeSecond }: ErrorFa
   const said = messageOf(error)
   const details = { store: url }
   const cause = withoutCommand(error)
-  const refusal = REFUSALS[/^[A-Z]+/.exec(said)?.[0] ?? '']
+  const refusal = MAY_NOT_PUBLISH.test(said)
+    ? 'the user may not publish on the channels tenure:*'
+    : REFUSALS[/^[A-Z]+/.exec(said)?.[0] ?? '']
   const isInDoubt = effect === 'writes' && mayBeSecond === true
   if (refusal !== undefined && !isInDoubt) {
     return new LeaseError('STORE_UNAVAILABLE', `${url} refused: ${refusal}`, { cause, details })

@@ -193,6 +193,23 @@ describe('a server that cannot be used', () => {
     })
   })
 
+  it('whose user may not publish refuses whole, with one clear line', async () => {
+    const { url } = await server()
+    const admin = direct(url)
+    await admin.call('ACL', 'SETUSER', 'few', 'on', '>word', '~*', '+@all', 'resetchannels')
+    const subject = await Subject.open({ url: url.replace('//', '//few:word@') })
+    await expect(subject.grant()).rejects.toMatchObject({
+      ...{ code: 'STORE_UNAVAILABLE', effect: 'none' },
+      message: expect.stringMatching(
+        /refused: the user may not publish on the channels tenure:\*$/,
+      ),
+    })
+    expect(await subject.store.history({ limit: 1 })).toEqual([])
+    await admin.call('ACL', 'SETUSER', 'few', '&tenure:*')
+    const { id } = await subject.grant()
+    expect((await subject.release(id)).kind).toBe('released')
+  })
+
   it('that is out of memory refuses whole, and nothing is half written', async () => {
     const { url } = await server()
     const subject = await Subject.open({ url })

@@ -7,7 +7,7 @@
  *  2. Attempts are carried out in order. COMPARE looks at all that one depends on before APPLY notes anything of it.
  *  3. APPLY notes what it changes in Lua tables, which the next attempts see. An attempt that misses gets a VIEW of what is
  *     there instead, and leaves no trace.
- *  4. FLUSH writes all that was noted, with one command for each key, and publishes the wake-ups.
+ *  4. FLUSH publishes the wake-ups, and writes all that was noted, with one command for each key.
  *
  * Redis runs a script alone, so nothing can come between these steps.
  */
@@ -326,6 +326,10 @@ if not isChanged then return answer end
 `
 
 const FLUSH = `
+-- Nothing that is written is taken back when the user turns out to have no right to publish. Whom this wakes can ask nothing
+-- before the script has ended.
+if #positions > 0 then call('PUBLISH', group.ledgerChannel, group.sender .. ' ledger') end
+for _, wake in ipairs(wakes) do call('PUBLISH', wake.channel, group.sender .. ' ' .. wake.leaseId) end
 state.last, state.high = base + count, now
 local function writeMarks(key, field, period, list, keepMs)
   if #list == 0 then return end
@@ -364,8 +368,6 @@ while n <= #positions do
   end
   call('XADD', P .. 'ledger', int(from), unpack(row))
 end
-if #positions > 0 then call('PUBLISH', group.ledgerChannel, group.sender .. ' ledger') end
-for _, wake in ipairs(wakes) do call('PUBLISH', wake.channel, group.sender .. ' ' .. wake.leaseId) end
 return answer
 `
 
