@@ -39,7 +39,10 @@ export function isTransient(error: unknown): boolean {
   return code !== null && (TRY_AGAIN.has(code) || isStale(error))
 }
 
-const STALE = /^cache lookup failed|^could not open relation with OID|^cached plan must not change/
+/** Internal errors, which a server says in English whatever its language is. */
+const STALE = /^cache lookup failed|^could not open relation with OID/
+/** What says, in any language, that a cached plan must not change its result type. */
+const STALE_PLAN = { code: '0A000', routine: 'RevalidateCachedQuery' }
 
 /**
  * A connection remembers a function, type or table that was replaced meanwhile, and fails until it ends: nothing was
@@ -47,7 +50,9 @@ const STALE = /^cache lookup failed|^could not open relation with OID|^cached pl
  */
 export function isStale(error: unknown): boolean {
   const cause = error instanceof LeaseError ? error.cause : error
-  return cause instanceof Error && sqlState(cause) !== null && STALE.test(cause.message)
+  if (!(cause instanceof Error) || sqlState(cause) === null) return false
+  const isOfPlan = 'routine' in cause && cause.routine === STALE_PLAN.routine
+  return STALE.test(cause.message) || (isOfPlan && sqlState(cause) === STALE_PLAN.code)
 }
 
 /** The SQLSTATE behind an error of Tenure's. */

@@ -86,6 +86,13 @@ it('a clock that was ahead once is accepted by an operator: leases stay, fences 
   expect(await api.acquire(asked('work:W-2'))).toMatchObject({ kind: 'held' })
 })
 
+interface StaleFields {
+  readonly message: string
+  readonly code: string
+  readonly severity: string
+  readonly routine: string
+}
+
 interface Staleness {
   /** Whether the next call fails, as PostgreSQL says it after a migration. */
   isNext: boolean
@@ -93,7 +100,7 @@ interface Staleness {
   readonly released: unknown[]
 }
 
-function stalePool(pool: pg.Pool, staleness: Staleness): PostgresPool {
+function stalePool(pool: pg.Pool, staleness: Staleness, fields: StaleFields): PostgresPool {
   const connect: PostgresPool['connect'] = async () => {
     const connection = await pool.connect()
     return {
@@ -105,8 +112,7 @@ function stalePool(pool: pg.Pool, staleness: Staleness): PostgresPool {
       query: (query) => {
         const { isNext } = staleness
         staleness.isNext = false
-        const error = new pg.DatabaseError('cache lookup failed for type 16543', 0, 'error')
-        Object.assign(error, { code: 'XX000', severity: 'ERROR' })
+        const error = Object.assign(new pg.DatabaseError(fields.message, 0, 'error'), fields)
         return isNext
           ? Promise.reject(error)
           : connection.query(query as unknown as pg.QueryArrayConfig)
@@ -120,16 +126,32 @@ function stalePool(pool: pg.Pool, staleness: Staleness): PostgresPool {
   return { ...{ query }, totalCount: 1, connect, end: () => pool.end(), on }
 }
 
-it('a connection that remembers what was replaced is given up, and the call sent again', async () => {
-  await open('default')
-  const pool = new pg.Pool({ connectionString: place.url, max: 1 })
-  const staleness: Staleness = { isNext: false, released: [] }
-  const store = await openPostgresStore({ pool: stalePool(pool, staleness) })
-  const service = new LeaseService({ store, runtime: systemRuntime })
-  staleness.released.length = 0
-  staleness.isNext = true
-  expect(await service.acquire(asked('work:W-1'))).toMatchObject({ kind: 'granted' })
-  expect(staleness.released[0]).toBe(true)
-  await service.close()
-  await pool.end()
-})
+it.each<StaleFields>([
+  {
+    ...{ message: 'cache lookup failed for type 16543', routine: 'lookup_type_cache' },
+    ...{ code: 'XX000', severity: 'ERROR' },
+  },
+  {
+    ...{ message: 'cached plan must not change result type', routine: 'RevalidateCachedQuery' },
+    ...{ code: '0A000', severity: 'ERROR' },
+  },
+  {
+    message: 'gecachter Plan darf den Ergebnistyp nicht ändern',
+    ...{ routine: 'RevalidateCachedQuery', code: '0A000', severity: 'FEHLER' },
+  },
+])(
+  'a connection that remembers what was replaced is given up, and the call sent again: $message',
+  async (fields) => {
+    await open('default')
+    const pool = new pg.Pool({ connectionString: place.url, max: 1 })
+    const staleness: Staleness = { isNext: false, released: [] }
+    const store = await openPostgresStore({ pool: stalePool(pool, staleness, fields) })
+    const service = new LeaseService({ store, runtime: systemRuntime })
+    staleness.released.length = 0
+    staleness.isNext = true
+    expect(await service.acquire(asked('work:W-1'))).toMatchObject({ kind: 'granted' })
+    expect(staleness.released[0]).toBe(true)
+    await service.close()
+    await pool.end()
+  },
+)
