@@ -1,11 +1,13 @@
 /** A database of the file-leasing design is taken over into a new store, and stays as it is. */
 import fs from 'node:fs'
+import { createRequire } from 'node:module'
 import path from 'node:path'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
 import { addSeedLease, makeSeedDatabase } from '../files/seed-database.ts'
 import { workshop, type Ended, type Workshop } from './tenure-process.ts'
 
+const DRIVER = createRequire(import.meta.url).resolve('better-sqlite3')
 const ID = (n: number): string => `0000000${n}-0000-4000-8000-000000000000`
 const ANN = '11111111-0000-4000-8000-000000000000'
 const BEN = '22222222-0000-4000-8000-000000000000'
@@ -145,6 +147,39 @@ describe('tenure import seed-c', () => {
     // A default of the design was set by nobody.
     const { overrides } = await jsonOfTarget<{ overrides: { key: string }[] }>(['config', 'ls'])
     expect(overrides.map(({ key }) => key)).toEqual(['max_renewals'])
+  })
+
+  it('refuses a database that is written to meanwhile, of which it could lose what it must take over', async () => {
+    const Driver = await loadSqlite()
+    const database = new Driver(source)
+    database.pragma('journal_mode = WAL')
+    makeSeedDatabase(database)
+    usual(database)
+    // What another program does between the copy of the database and that of its log: it moves all that is in the log.
+    const meanwhile = path.join(shop.directory, 'meanwhile.cjs')
+    fs.writeFileSync(
+      meanwhile,
+      `const fs = require('node:fs')
+       const { copyFileSync } = fs
+       fs.copyFileSync = (from, to) => {
+         copyFileSync(from, to)
+         if (from !== ${JSON.stringify(source)}) return
+         const database = new (require(${JSON.stringify(DRIVER)}))(from)
+         database.pragma('wal_checkpoint(TRUNCATE)')
+         database.close()
+       }`,
+    )
+    const words = ['import', 'seed-c', source, '--store', `sqlite:${target}`]
+    const { code, stdout, stderr } = await shop.tenure(words, {
+      env: { NODE_OPTIONS: `--require=${meanwhile}` },
+    })
+    database.close()
+    expect([stdout, stderr, code]).toEqual([
+      '',
+      expect.stringMatching(/old\.db was written to while it was copied: stop the programs/),
+      expect.toSatisfy((status: unknown) => status !== 0),
+    ])
+    expect(fs.readdirSync(path.dirname(target))).toEqual([])
   })
 
   it('gives the file to its holder alone, who renews and releases it as before', async () => {

@@ -125,13 +125,25 @@ function makeWorkshop(target: string): string {
 }
 
 /** With what was not yet moved into the file, or must still be rolled back. */
+const PARTS = ['', '-wal', '-journal']
+
+/** Parts that were copied before and after a change of the database are no database. */
 function copyDatabase(source: string, copy: string): void {
   withAccess(source, () => {
-    fs.copyFileSync(source, copy)
-    for (const suffix of ['-wal', '-journal']) {
-      ifThere(() => fs.copyFileSync(`${source}${suffix}`, `${copy}${suffix}`))
-    }
+    const before = stateOf(source)
+    for (const part of PARTS) ifThere(() => fs.copyFileSync(`${source}${part}`, `${copy}${part}`))
+    if (stateOf(source) === before) return
+    const message = `${source} was written to while it was copied: stop the programs that use it first`
+    throw new LeaseError('STORE_UNAVAILABLE', message)
   })
+}
+
+function stateOf(database: string): string {
+  const states = PARTS.map((part) => {
+    const found = ifThere(() => fs.statSync(`${database}${part}`, { bigint: true }))
+    return found === null ? null : `${found.ino} ${found.size} ${found.mtimeNs}`
+  })
+  return states.join()
 }
 
 interface Source {
