@@ -105,3 +105,30 @@ it('the sweep notes what has come since the last one, and forgets what was prune
   await expectFound(api)
   expect(await admin.xlen(SPANS)).toBe(0)
 })
+
+it('what has happened since a time is looked for from there on, in both orders', async () => {
+  const { url } = await server()
+  const { api } = await Subject.open({ url })
+  // More than one page of the ledger.
+  await play(api, 0, 1_100)
+  const client = direct(url)
+  const calls = async (): Promise<number> => {
+    const stats = await client.info('commandstats')
+    const counts = [...stats.matchAll(/^cmdstat_x(?:rev)?range:calls=(\d+)/gm)]
+    return counts.reduce((sum, [, count]) => sum + Number(count), 0)
+  }
+  const [last] = await api.history({ newestFirst: true, limit: 1 })
+  const fromMs = (last?.event.atMs ?? Infinity) + 1
+  for (const newestFirst of [false, true]) {
+    const before = await calls()
+    expect(await api.history({ fromMs, newestFirst, limit: 10 })).toEqual([])
+    expect((await calls()) - before).toBe(1)
+  }
+  const all = await pagesOf(api, { limit: 1_000 })
+  const since = all[Math.floor(all.length / 2)]?.event.atMs ?? Infinity
+  const expected = eventsOf(all).filter(({ atMs }) => atMs >= since)
+  const query = { fromMs: since, limit: 200 }
+  expect(eventsOf(await pagesOf(api, query))).toEqual(expected)
+  const newestFirst = await pagesOf(api, { ...query, newestFirst: true })
+  expect(eventsOf(newestFirst).toReversed()).toEqual(expected)
+})

@@ -255,10 +255,12 @@ export class RedisReader {
   }
 
   async #tell(bucket: number, query: HistoryQuery, start: string): Promise<readonly Told[]> {
-    const { newestFirst = false, limit, leaseId } = query
+    const { newestFirst = false, limit, leaseId, fromMs = 0 } = query
+    // Nothing is dated later than its place, but for what was imported from a clock that was ahead.
+    const earliestUs = fromMs * 1000
     const [from, to] = newestFirst
       ? [start === '' ? '+' : `(${start}-0`, '-']
-      : [rowBefore(Number(start)), '+']
+      : [rowBefore(Math.max(Number(start), earliestUs - 1)), '+']
     const walk = { bucket, newestFirst, from, to, wanted: 'events' } as const
     const which = leaseId === undefined ? partOf(query) : { leaseId }
     const told: Told[] = []
@@ -269,7 +271,8 @@ export class RedisReader {
           told.push({ bucket, us, event })
         }
       }
-      if (told.length >= limit) break
+      const isBefore = newestFirst && (shown.at(-1)?.[1] ?? Infinity) < earliestUs
+      if (told.length >= limit || isBefore) break
     }
     return told.slice(0, limit)
   }
