@@ -80,6 +80,8 @@ function waitingTickets(
     if (!isOwn(entry, member)) return { kind: 'not_holder', leaseId, holder: entry.holder }
     // A claim that names the wrong place has not looked where the ticket stands, and would find nothing in its way.
     if (!covers(member, entry)) return { kind: 'not_found', leaseId }
+    // Held by itself, it is no part of what is asked for together with the others, which would be granted without it.
+    if (isHeld(entry, draft.now)) return { kind: 'id_taken', leaseId, resource: entry.resource }
     const ended = endOf(entry)
     if (ended !== null) return ended
     if (entry.kind === 'ticket') tickets.push(entry)

@@ -123,6 +123,14 @@ describe('several at once', () => {
     expect(several(held, strange).outcome.kind).toBe('not_holder')
   })
 
+  it('are not claimed where one of them is held by itself, whose id is taken then', () => {
+    const [first, ...rest] = waiting
+    const held = lease({ id: id(31), resource: first?.resource ?? WORK, holder: 'cyd' })
+    expect(several([held, ...rest], claimed).outcome).toEqual({
+      ...{ kind: 'id_taken', leaseId: id(31), resource: held.resource },
+    })
+  })
+
   const shared = { mode: 'shared' } as const
   it.each<[string, AcquireAll, Entry[]]>([
     ['the same wish', asked, waiting],
