@@ -16,8 +16,6 @@ import { eventCommon, type Draft } from './draft.ts'
 import { keptAloneUntil } from './keep-alive.ts'
 import {
   expiryWallMs,
-  isHeld,
-  isOver,
   liveDeadline,
   type Claim,
   type CycleStep,
@@ -40,11 +38,14 @@ import {
 
 export function settle(draft: Draft): void {
   const silent: Ticket[] = []
-  for (const { id } of dueEntries(draft)) {
-    // Read anew: the end of a lease has ended what was derived from it, and nothing ends twice.
-    const entry = draft.entries.get(id)
-    if (entry?.kind === 'lease') settleLease(draft, entry)
-    if (entry?.kind === 'ticket' && settleTicket(draft, entry)) silent.push(entry)
+  for (const entry of dueEntries(draft)) {
+    if (entry.kind === 'ticket') {
+      drop(draft, entry)
+      silent.push(entry)
+    } else {
+      // Read anew: the end of a lease has ended what was derived from it, and nothing ends twice.
+      settleLease(draft, draft.lease(entry.id))
+    }
   }
   if (silent.length > 0) settleBehind(draft, silent)
   makeOffers(draft)
@@ -63,11 +64,10 @@ function dueEntries(draft: Draft): readonly Entry[] {
 /** What most looks find, so that nothing has to be made for it. */
 const NONE: readonly never[] = []
 
+/** It is due: either it has run out, or its lock delay has. What ended with its parent just now is neither. */
 function settleLease(draft: Draft, lease: Lease): void {
-  const { now } = draft
-  if (lease.state === 'active' && isOver(lease, now)) return expire(draft, lease)
-  if (lease.lockedUntil !== null && hasPassed(lease.lockedUntil, now.tick))
-    settleDelay(draft, lease)
+  if (lease.state === 'active') return expire(draft, lease)
+  if (lease.lockedUntil !== null) settleDelay(draft, lease, lease.lockedUntil)
 }
 
 function expire(draft: Draft, lease: Lease): void {
@@ -107,11 +107,11 @@ export function lockDelay(lease: Lease, since: Tick, now: Now): Tick | null {
  * A lock delay that ran out ends. One that was counted on a clock which is gone cannot have run out: two hosts, or
  * two time namespaces, that take turns on one store would otherwise end each other's delays at once.
  */
-function settleDelay(draft: Draft, lease: Lease): void {
+function settleDelay(draft: Draft, lease: Lease, delay: Tick): void {
   const { now } = draft
   const { state, renewals } = lease
-  const measured = lease.lockedUntil?.domain === now.tick.domain
-  const lockedUntil = measured ? null : delayAfterForeignClock(lease, now)
+  const isMeasured = delay.domain === now.tick.domain
+  const lockedUntil = isMeasured ? null : delayAfterForeignClock(lease, now)
   if (lockedUntil === null) {
     const common = eventCommon(lease, now, { before: state, after: state, renewals })
     return draft.record({ type: 'lease.unlocked', ...common })
@@ -142,16 +142,10 @@ function delayAfterForeignClock(lease: Lease, now: Now): Tick | null {
 /**
  * A lapse says that one waiter did not come. Other tickets of its session belong to other tasks of the process and are
  * dropped when these are not heard of, so that one task's fault costs no other its place. A process that is dead keeps
- * none of them alive: its tickets delay a queue by two windows at most. Returns whether it has failed.
+ * none of them alive: its tickets delay a queue by two windows at most.
  */
-function settleTicket(draft: Draft, ticket: Ticket): boolean {
-  if (
-    ticket.state !== 'pending' ||
-    !hasPassed(ticket.offer?.deadline ?? ticket.deadline, draft.now.tick)
-  )
-    return false
+function drop(draft: Draft, ticket: Ticket): void {
   fail(draft, ticket, ticket.offer === null ? 'abandoned' : 'lapsed')
-  return true
 }
 
 /**
@@ -224,7 +218,6 @@ export function makeOffers(draft: Draft): void {
   const { now } = draft
   completeUpgrades(draft)
   const tickets = pendingTickets(draft)
-  if (tickets.length === 0) return
   const closed = new Set<Resource>()
   for (const ticket of tickets) {
     if (ticket.offer !== null || closed.has(ticket.resource)) continue
@@ -257,11 +250,11 @@ function completeUpgrades(draft: Draft): void {
   }
 }
 
+/** A lease that has ended requests nothing any more. */
 function upgradeRequests(draft: Draft): readonly Lease[] {
   let upgrading: Lease[] | null = null
   for (const entry of draft.entries.values()) {
-    if (entry.kind !== 'lease' || !entry.upgrading) continue
-    if (isHeld(entry, draft.now)) (upgrading ??= []).push(entry)
+    if (entry.kind === 'lease' && entry.upgrading) (upgrading ??= []).push(entry)
   }
   return upgrading?.sort(compareIds) ?? NONE
 }
