@@ -159,6 +159,11 @@ describe('a ticket behind others of its client', () => {
       ['failed 2', 'waiting 3'],
     ],
     [
+      'stays if one before another that was not heard of lately was',
+      [first, { ...next, deadline: tickAt(60_001) }, last],
+      ['failed 2', 'waiting 3'],
+    ],
+    [
       'stays if another that is kept alive as ever stands',
       [first, heardAt(1, { id: id(5), orderUs: 5 }), next],
       ['failed 2'],
@@ -189,6 +194,7 @@ describe('a ticket behind others of its client', () => {
     expect(entries.get(id(3))).toEqual({ ...alone, deadline: tickAt(1 + WINDOW_MS) })
     const after = decide(view([...entries.values()]), settle(), nowAt(1 + WINDOW_MS))
     expect(told(after)).toEqual(['lease.failed 3', 'lease.failed 4'])
+    expect(after.events).toMatchObject([{ failure: 'abandoned' }, { failure: 'abandoned' }])
   })
 })
 

@@ -257,6 +257,24 @@ describe('in a new clock domain', () => {
     expect(decision.events).toMatchObject([{ before: 'expired', after: 'expired' }])
   })
 
+  it('a lock delay that has run out here ends, although its lease was of another clock', () => {
+    const deadline = tickAt(9_000, { domain: ANOTHER_HOST })
+    const delayed = lease({ state: 'expired', deadline, lockedUntil: tickAt(4_000) })
+    expect(told(settled([delayed], 4_000, { domainSinceMs: 3 }))).toEqual(['lease.unlocked 1'])
+  })
+
+  it.each([
+    ['who revoked it', { by: 'eve', reason: null }, 'eve'],
+    ['an operator, where an older store does not say who it was', null, 'an operator'],
+  ])('a lock delay after a revocation starts again in the name of %s', (_, revoking, by) => {
+    const lockedUntil = tickAt(9_000, { domain: ANOTHER_NAMESPACE })
+    const delayed = lease({ state: 'revoked', revoking, lockedUntil })
+    const { events } = settled([delayed], 1, { domain: 'host-d/boot-9/0#3' })
+    expect(events).toMatchObject([
+      { type: 'lease.revoked', before: 'revoked', after: 'revoked', by },
+    ])
+  })
+
   it('a delay that starts again is not counted as another expiry', () => {
     const delayed = lease({
       state: 'expired',
@@ -290,6 +308,14 @@ describe('a decision that sees part of a tree', () => {
     const command = claim({ leaseId: id(5), resource: file('/src/a'), session: 'session-of-eve' })
     const decision = decide(view([waiting, later]), command, nowAt(1))
     expect(decision.outcome).toMatchObject({ kind: 'queued', blockers: [{ kind: 'ticket' }] })
+  })
+
+  it('offers a directory alone to a reader while another waits for all of it', () => {
+    const readers = { resource: file('/src'), mode: 'shared' } as const
+    const all = ticket({ ...readers, extent: 'subtree', orderUs: 1 })
+    const itself = ticket({ ...readers, id: id(5), holder: 'eve', orderUs: 2 })
+    const decision = decide(view([held, all, itself]), settle(subtree), nowAt(1))
+    expect(told(decision)).toEqual(['lease.offered 5'])
   })
 
   it('offers what is free beside a ticket that is blocked', () => {

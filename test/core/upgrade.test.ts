@@ -10,6 +10,7 @@ import {
   lease,
   nowAt,
   release,
+  settle,
   tickAt,
   ticket,
   told,
@@ -124,6 +125,23 @@ describe('an upgrade', () => {
     const decision = decide(before, command, nowAt(1))
     expect(told(decision)).toEqual(['lease.released 7'])
     expect(commitOf(before, decision).wakes).toEqual([{ session: mine.session, leaseId: id(1) }])
+  })
+
+  it('of a directory wakes its holder for news only: looks that wake each other never end', () => {
+    const directory = { ...wishing, resource: file('/s'), extent: 'subtree' } as const
+    const look = settle({ resource: file('/s/a') })
+    expect(decide(view([directory]), look, nowAt(1))).toMatchObject({ events: [], wakes: [] })
+  })
+
+  it('of several that nothing delays any more is done by id, however a store keeps them', () => {
+    const requests = [3, 1, 2].map((n) => {
+      return { ...wishing, id: id(n), resource: file(`/s/${n}`) }
+    })
+    const look = settle({ resource: file('/s'), extent: 'subtree' })
+    for (const kept of [requests, requests.toReversed()]) {
+      const upgrades = ['lease.upgraded 1', 'lease.upgraded 2', 'lease.upgraded 3']
+      expect(told(decide(view(kept), look, nowAt(1)))).toEqual(upgrades)
+    }
   })
 
   it.each([
