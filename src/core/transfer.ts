@@ -22,16 +22,13 @@ export function decideTransfer(
   now: Now,
 ): Decision<TransferOutcome> {
   const draft = new Draft(view, now, command)
-  const own = ownLease(view, { ...command, effect: 'lease.transferred' })
-  if (own.kind === 'refused') {
-    // Where no history is kept, the request is all that is left of the lease that it ended.
-    const { prior } = view
-    const isRepeat = prior?.type === 'lease.transferred' && prior.leaseId === command.leaseId
-    const lease = isRepeat ? transferredBefore(view, command) : null
-    return draft.answer(isRepeat ? { kind: 'transferred', lease } : own.refusal)
-  }
-  if (own.repeated)
+  const { prior } = view
+  // Before the look at the lease: where no history is kept, the request is all that is left of what it ended.
+  if (prior?.type === 'lease.transferred' && prior.leaseId === command.leaseId) {
     return draft.answer({ kind: 'transferred', lease: transferredBefore(view, command) })
+  }
+  const own = ownLease(view, { ...command, effect: 'lease.transferred' })
+  if (own.kind === 'refused') return draft.answer(own.refusal)
   // The view is about another resource, and so are its fences.
   if (own.lease.resource !== command.resource) {
     return draft.answer({ kind: 'not_found', leaseId: own.lease.id })
