@@ -72,6 +72,17 @@ describe('a transfer to a named holder', () => {
   it('passes the queue', () => {
     const decision = decide(view([lease(), ticket()]), transfer(), nowAt(1))
     expect(told(decision)).toEqual(['lease.transferred 1', 'lease.issued 6'])
+    expect(decision.events[0]).toMatchObject({ to: 'eve', reason: 'transferred to eve' })
+  })
+
+  it('wakes of those who wait the receiver alone, and where it waits for this very resource', () => {
+    const reach = { resource: file('/s'), extent: 'subtree' } as const
+    const hers = ticket({ ...reach, holder: 'eve' })
+    const below = ticket({ id: id(4), resource: file('/s/a'), holder: 'eve', orderUs: 4 })
+    const his = ticket({ ...reach, id: id(5), orderUs: 5 })
+    const held = lease(reach)
+    const { wakes } = decide(view([held, hers, below, his]), transfer(reach), nowAt(1))
+    expect(wakes).toEqual([{ session: hers.session, leaseId: hers.id }])
   })
 
   it('hands on the end that somebody asked for, and no more time than that', () => {
@@ -110,6 +121,18 @@ describe('a transfer to a named holder', () => {
     expect(events).toEqual([])
   })
 
+  it('that is heard again after the other lease is no more says that it was done', () => {
+    const prior = { leaseId: id(1), type: 'lease.transferred' } as const
+    const { outcome } = decide(view([], { prior }), transfer({ requestId: 'r1' }), nowAt(1))
+    expect(outcome).toEqual({ kind: 'transferred', lease: null })
+  })
+
+  it('by a request that transferred another lease is refused', () => {
+    const prior = { leaseId: id(7), type: 'lease.transferred' } as const
+    const { outcome } = decide(view([lease()], { prior }), transfer({ requestId: 'r1' }), nowAt(1))
+    expect(outcome).toEqual({ kind: 'request_reused', leaseId: id(1) })
+  })
+
   it.each([
     ['by another', { holder: 'bob' }, 1, 'not_holder'],
     ['of a lease that ran out', {}, TTL_MS, 'expired'],
@@ -131,8 +154,17 @@ describe('a transfer to whoever is next', () => {
     ])
   })
 
+  it('needs no id of its own, so that one in use is no hindrance', () => {
+    const waiting = ticket({ id: transfer().newLeaseId })
+    const decision = decide(view([lease(), waiting]), transfer({ to: null }), nowAt(1))
+    expect(told(decision)).toEqual(['lease.transferred 1', 'lease.offered 6'])
+  })
+
+  const offer = { fence: 2_000, deadline: tickAt(TTL_MS) }
+
   it.each([
     ['nobody waits', []],
+    ['the only one who waits was offered a share before', [ticket({ mode: 'shared', offer })]],
     ['the only one who waits is dead', [ticket({ deadline: tickAt(1) })]],
     ['the only one who waits does so for several', [ticket({ group: GROUP })]],
     ['another sharer is in the way too', [lease({ id: id(7), mode: 'shared' }), ticket()]],

@@ -45,9 +45,32 @@ describe('an upgrade', () => {
     const first = decide(view([mine, other]), upgrade(), nowAt(1))
     expect(first.outcome).toMatchObject({ kind: 'upgrading', blockers: [{ holder: 'bob' }] })
     expect(told(first)).toEqual(['lease.upgrading 1'])
+    expect(first.events[0]).not.toHaveProperty('under')
+    expect(first.events).toMatchObject([{ before: 'active', after: 'active', wished: true }])
     const again = decide(view([...first.entries.values()]), upgrade(), nowAt(2))
     expect(again.outcome.kind).toBe('upgrading')
     expect(again.events).toEqual([])
+  })
+
+  it('is told of again where it is under other leases than before', () => {
+    const asks = upgrade({ under: { leaseIds: [id(9)], implied: false } })
+    const first = decide(view([mine, other]), asks, nowAt(1))
+    const again = (command: typeof asks) => {
+      return told(decide(view([...first.entries.values()]), command, nowAt(2)))
+    }
+    expect(again(asks)).toEqual([])
+    for (const leaseIds of [[id(8)], [id(8), id(9)]]) {
+      expect(again(upgrade({ under: { leaseIds, implied: false } }))).toEqual(['lease.upgrading 1'])
+    }
+    expect(again(upgrade())).toEqual(['lease.upgrading 1'])
+  })
+
+  it('is worth another look when the first other runs out, and another try after the last', () => {
+    const others = [other, { ...other, id: id(8), deadline: tickAt(700) }]
+    const waiting = decide(view([mine, ...others]), upgrade(), nowAt(1))
+    expect(waiting.outcome).toMatchObject({ kind: 'upgrading', checkAfterMs: 699 })
+    const refused = decide(view([mine, ...others]), upgrade({ mayWait: false }), nowAt(1))
+    expect(refused.outcome).toMatchObject({ kind: 'held', retryAfterMs: TTL_MS - 1 })
   })
 
   it.each([
@@ -83,6 +106,14 @@ describe('an upgrade', () => {
       cycle: [{ holder: 'bob' }, { holder: 'ada' }],
     })
     expect(events).toEqual([])
+  })
+
+  it('has no rival on another path', () => {
+    const [here, there] = [file('/s/a'), file('/s/b')]
+    const far = { ...other, id: id(8), resource: there, upgrading: true }
+    const sharers = [mine, other].map((sharer) => ({ ...sharer, resource: here }))
+    const { outcome } = decide(view([...sharers, far]), upgrade({ resource: here }), nowAt(1))
+    expect(outcome.kind).toBe('upgrading')
   })
 
   it('goes before every ticket', () => {
@@ -171,6 +202,17 @@ describe('a wish to be upgraded that is taken back', () => {
     expect(told(decision)).toEqual(['lease.upgrading 1', 'lease.offered 2'])
   })
 
+  it('leaves a lease alone that has none', () => {
+    const { outcome, events } = decide(view([mine]), withdrawUpgrade(), nowAt(1))
+    expect(outcome).toEqual({ kind: 'upgrade_withdrawn', leaseId: id(1) })
+    expect(events).toEqual([])
+  })
+
+  it('comes too late when the lease is over', () => {
+    const { outcome } = decide(view([wishing]), withdrawUpgrade(), nowAt(TTL_MS))
+    expect(outcome.kind).toBe('expired')
+  })
+
   it('comes too late when it was done', () => {
     const { outcome } = decide(view([lease()]), withdrawUpgrade(), nowAt(1))
     expect(outcome).toMatchObject({ kind: 'upgraded', changed: false })
@@ -187,6 +229,7 @@ describe('a downgrade', () => {
     const reader = ticket({ mode: 'shared' })
     const decision = decide(view([lease(), reader]), downgrade(), nowAt(1))
     expect(told(decision)).toEqual(['lease.downgraded 1', 'lease.offered 2'])
+    expect(decision.events[0]).toMatchObject({ before: 'active', after: 'active' })
     expect(decision.entries.get(id(1))).toMatchObject({ mode: 'shared', fence: 1_000 })
   })
 
@@ -194,6 +237,10 @@ describe('a downgrade', () => {
     const { outcome, events } = decide(view([mine]), downgrade(), nowAt(1))
     expect(outcome).toMatchObject({ kind: 'downgraded', changed: false })
     expect(events).toEqual([])
+  })
+
+  it('of a lease that is over is refused', () => {
+    expect(decide(view([lease()]), downgrade(), nowAt(TTL_MS)).outcome.kind).toBe('expired')
   })
 
   it('that is heard again has its first effect only, and the first answer', () => {
