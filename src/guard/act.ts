@@ -153,7 +153,10 @@ function reachOf(
 
 /** A slot is one of several leases at once, whatever its mode is called. */
 function isShared({ mode, slots }: Pick<GuardedLease, 'mode' | 'slots'>): boolean {
-  if (slots !== undefined && slots !== null) return parseSlots(slots) > 0
+  if (slots !== undefined && slots !== null) {
+    parseSlots(slots)
+    return true
+  }
   return mode !== undefined && parseMode(mode) === 'shared'
 }
 
