@@ -60,7 +60,12 @@ describe('a guarded write in SQLite', () => {
         db.exec(statements)
         insert('unguarded')(db)
       }
-      const refusal = 'work must not end the transaction'
+      const refusal = expect.objectContaining({
+        code: 'INVALID_INPUT',
+        effect: 'unknown',
+        message: 'work must not end the transaction, got one that did: what it wrote may stand',
+        details: { field: 'work' },
+      })
       expect(() => guarded.write(lease(20), ending)).toThrow(refusal)
       expect(database.inTransaction).toBe(false)
       database.exec('BEGIN')
