@@ -135,10 +135,10 @@ function spellings(given: string): Spellings {
 function entriesNamed(directory: string, name: string): readonly string[] {
   // Nearly all names are plain, and have one spelling.
   if (/^[ -~]*$/.test(name)) return [name]
+  const isMeant = (entry: string): boolean => entry.normalize('NFC') === name
   try {
-    const entries = ifThere(() => fs.readdirSync(`${directory}/`)) ?? []
-    const found = entries.filter((entry) => entry.normalize('NFC') === name)
-    return found.length === 0 ? [name] : found
+    const found = ifThere(() => fs.readdirSync(`${directory}/`).filter(isMeant))
+    return found === null || found.length === 0 ? [name] : found
   } catch (cause) {
     throw pathError('resource', directory, cause)
   }
@@ -157,7 +157,8 @@ function replace(file: string, content: string | Uint8Array): void {
     const before = fs.statSync(file, { throwIfNoEntry: false })
     writeDurably(draft, content, before === undefined ? null : before.mode & 0o7777)
     // Another program may have put a link in the way since the name was read.
-    if (follow('path', file) !== file) throw movedError(file)
+    const now = follow('path', file)
+    if (now !== file) throw movedError(file, now)
     fs.renameSync(draft, file)
   } catch (error) {
     removeDraft(draft)
@@ -169,7 +170,7 @@ function replace(file: string, content: string | Uint8Array): void {
 /** What stays is replaced by the next write; the caller hears why this one failed. */
 function removeDraft(draft: string): void {
   try {
-    fs.rmSync(draft, { recursive: true, force: true })
+    fs.rmSync(draft, { force: true })
   } catch (error) {
     report('guard/file-draft', error)
   }
@@ -181,8 +182,8 @@ function draftOf(file: string): string {
   return path.join(path.dirname(file), `.tenure-${hash}`)
 }
 
-function movedError(file: string): LeaseError {
-  const message = `${file} leads elsewhere now, to ${follow('path', file)}`
+function movedError(file: string, now: string): LeaseError {
+  const message = `${file} leads elsewhere now, to ${now}`
   return new LeaseError('SCOPE_VIOLATION', message, { details: { path: file } })
 }
 
