@@ -3,10 +3,11 @@ import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { guard, type GuardedLease, type SqliteLike } from '../../src/guard/index.ts'
 import { openTenure } from '../../src/open.ts'
 import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
+import { hearFaults } from '../runtime/hear-faults.ts'
 
 let directory: string
 let database: SqliteDatabase
@@ -24,6 +25,22 @@ afterEach(() => {
 
 function lease(fence: number, resource: string): GuardedLease {
   return { id: randomUUID(), resource, fence }
+}
+
+/** Content that does something when its draft is about to get it. */
+function contentThat(act: () => void): Uint8Array {
+  const bytes = new Uint8Array(1)
+  let acted = false
+  Object.defineProperty(bytes, 'byteLength', {
+    get: () => {
+      if (!acted) {
+        acted = true
+        act()
+      }
+      return 1
+    },
+  })
+  return bytes
 }
 
 describe('a guarded file', () => {
@@ -86,20 +103,118 @@ describe('a guarded file', () => {
   it('is written over what a process left beside it that died', () => {
     const files = guard.file(database)
     const names: string[] = []
-    const dying = new Uint8Array(1)
-    Object.defineProperty(dying, 'byteLength', {
-      get: () => {
-        names.push(...fs.readdirSync(directory).filter((name) => name.startsWith('.tenure-')))
-        return 1
-      },
+    const dying = contentThat(() => {
+      names.push(...fs.readdirSync(directory).filter((name) => name.startsWith('.tenure-')))
     })
     files.write(at(10), dying)
     const [draft = ''] = names
-    expect(draft).not.toBe('')
+    // An earlier version of this left it, or a later one takes it away.
+    expect(draft).toBe('.tenure-eafb4aff19bc57c3106afe5e1d4aef0b')
     fs.writeFileSync(path.join(directory, draft), 'half', { mode: 0o400 })
     files.write(at(11), 'whole')
     expect(read()).toBe('whole')
     expect(fs.readdirSync(directory)).not.toContain(draft)
+    fs.mkdirSync(path.join(directory, draft, 'full'), { recursive: true })
+    files.write(at(12), 'whole again')
+    expect(fs.readdirSync(directory)).not.toContain(draft)
+  })
+
+  it('is on the disk before it has its name, which is there when the write returns', () => {
+    const done: string[] = []
+    const [sync, rename] = [fs.fsyncSync, fs.renameSync]
+    vi.spyOn(fs, 'fsyncSync').mockImplementation((descriptor) => {
+      const status = fs.fstatSync(descriptor)
+      done.push(status.isDirectory() ? 'directory' : `${status.size} bytes`)
+      sync(descriptor)
+    })
+    vi.spyOn(fs, 'renameSync').mockImplementation((from, to) => {
+      done.push(path.basename(String(to)))
+      rename(from, to)
+    })
+    onTestFinished(() => void vi.restoreAllMocks())
+    guard.file(database).write(at(10), 'new')
+    expect(done).toEqual(['3 bytes', 'report.txt', 'directory'])
+  })
+
+  it('is closed again with all that was opened for it, written or not', () => {
+    const opened = vi.spyOn(fs, 'openSync')
+    const closed = vi.spyOn(fs, 'closeSync')
+    onTestFinished(() => void vi.restoreAllMocks())
+    const files = guard.file(database)
+    files.write(at(10), 'new')
+    const failing = contentThat(() => {
+      throw new Error('no')
+    })
+    expect(() => files.write(at(11), failing)).toThrow('no')
+    expect(opened).toHaveBeenCalledTimes(3)
+    expect(closed.mock.calls.flat()).toEqual(opened.mock.results.map(({ value }) => value))
+  })
+
+  it('has a draft that none may open who may not read the file', () => {
+    fs.writeFileSync(file, 'old', { mode: 0o600 })
+    const change = fs.fchmodSync
+    const modes: number[] = []
+    vi.spyOn(fs, 'fchmodSync').mockImplementation((descriptor, mode) => {
+      modes.push(fs.fstatSync(descriptor).mode & 0o777)
+      change(descriptor, mode)
+    })
+    onTestFinished(() => void vi.restoreAllMocks())
+    guard.file(database).write(at(10), 'secret')
+    expect(modes).toEqual([0o600])
+  })
+
+  it('stays as it was when its directory is not there, without more to report', () => {
+    const faults = hearFaults()
+    const lost = `file:${path.join(path.dirname(file), 'missing', 'a')}`
+    expect(() => guard.file(database).write(lease(10, lost), 'x')).toThrow('ENOENT')
+    expect(faults()).toEqual([])
+  })
+
+  it('is not written when a link has come in its way meanwhile', () => {
+    const [elsewhere, loop] = [path.join(path.dirname(file), 'other'), `${file}-loop`]
+    fs.writeFileSync(elsewhere, 'other')
+    const files = guard.file(database)
+    const linked = contentThat(() => fs.symlinkSync(elsewhere, file))
+    expect(() => files.write(at(10), linked)).toThrow(
+      expect.objectContaining({
+        code: 'SCOPE_VIOLATION',
+        message: `${file} leads elsewhere now, to ${elsewhere}`,
+        details: { path: file },
+      }),
+    )
+    expect(fs.readFileSync(elsewhere, 'utf8')).toBe('other')
+    const looped = contentThat(() => fs.symlinkSync(loop, loop))
+    expect(() => files.write(lease(10, `file:${loop}`), looped)).toThrow(
+      expect.objectContaining({ code: 'INVALID_INPUT', details: { field: 'path', path: loop } }),
+    )
+    expect(fs.readdirSync(directory).filter((name) => name.startsWith('.tenure-'))).toEqual([])
+  })
+
+  it('cannot be found behind a link that leads to itself', () => {
+    const files = guard.file(database)
+    const loop = path.join(path.dirname(file), 'loop')
+    fs.symlinkSync('loop', loop)
+    const error = (field: string, place: string): unknown => {
+      return expect.objectContaining({ code: 'INVALID_INPUT', details: { field, path: place } })
+    }
+    const write = (resource: string, to?: string) => (): void => {
+      files.write(lease(10, resource), 'x', to === undefined ? {} : { path: to })
+    }
+    expect(write(`file:${loop}/a`)).toThrow(error('resource', `${loop}/a`))
+    expect(write(`file:${loop}/\u00e9`)).toThrow(error('resource', loop))
+    expect(write('document:report', `${loop}/a`)).toThrow(error('path', `${loop}/a`))
+  })
+
+  it('takes text or bytes', () => {
+    const write = (): void => guard.file(database).write(at(10), 5 as unknown as string)
+    expect(write).toThrow(
+      expect.objectContaining({ message: 'content must be text or bytes, got 5' }),
+    )
+  })
+
+  it('is checked without being written', () => {
+    expect(guard.file(database).check(`file:${file}`, 20)).toBe(true)
+    expect(fs.existsSync(file)).toBe(false)
   })
 
   it('is one file however it is reached: through a link an older holder is refused as well', () => {
@@ -163,11 +278,45 @@ describe('a guarded file', () => {
       expect(fs.readdirSync(directories[0])).toEqual([decomposed])
     })
 
+    it('is taken at its word where any part of it is not composed', () => {
+      const [one, other] = [named('\u00e9'), named('e\u0301')]
+      for (const place of [one, other]) fs.mkdirSync(place)
+      guard.file(database).write(lease(10, `file:${one}/${decomposed}`), 'new')
+      expect(fs.readdirSync(one)).toEqual([decomposed])
+      expect(fs.readdirSync(other)).toEqual([])
+    })
+
+    it('is what it was named as long as its directory is not there', () => {
+      const files = guard.file(database)
+      const resources = ['\u00e9/a', 'missing/\u00e9', 'missing/\u00e8'].map((name) => {
+        return `file:${named(name)}`
+      })
+      for (const resource of resources) {
+        expect(files.check(resource, 20)).toBe(true)
+        expect(() => files.check(resource, 10)).toThrow(`${resource}: fence must be at least 20`)
+        expect(files.check(resource, 21)).toBe(true)
+      }
+    })
+
+    it('costs a plain name nothing: its directory need not be one that may be listed', () => {
+      vi.spyOn(fs, 'readdirSync').mockImplementation(() => {
+        throw new Error('EACCES')
+      })
+      onTestFinished(() => void vi.restoreAllMocks())
+      guard.file(database).write(at(10), 'new')
+      expect(read()).toBe('new')
+    })
+
     it('must be named by its path where both are there', () => {
       fs.writeFileSync(named(composed), 'one')
       fs.writeFileSync(named(decomposed), 'two')
       const [files, held] = [guard.file(database), lease(10, `file:${named(composed)}`)]
-      expect(() => files.write(held, 'new')).toThrow(/^path must say which of 2 files is meant/)
+      const names = found().map(named).join(', ')
+      expect(() => files.write(held, 'new')).toThrow(
+        expect.objectContaining({
+          message: `path must say which of 2 files is meant, got "${names}"`,
+        }),
+      )
       files.write(held, 'new', { path: named(composed) })
       files.write(held, 'newer', { path: named(decomposed) })
       expect(fs.readFileSync(named(composed), 'utf8')).toBe('new')
@@ -201,7 +350,11 @@ describe('a guarded file', () => {
 
   it('is not written from within a transaction, whose marks could be undone', () => {
     database.exec('BEGIN')
-    expect(() => guard.file(database).write(at(10), 'x')).toThrow('must not be in a transaction')
+    expect(() => guard.file(database).write(at(10), 'x')).toThrow(
+      expect.objectContaining({
+        message: 'database must not be in a transaction, got "one that is"',
+      }),
+    )
     database.exec('ROLLBACK')
   })
 })

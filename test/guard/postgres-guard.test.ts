@@ -65,6 +65,8 @@ describe('a guarded write in PostgreSQL', () => {
     expect(error).toMatchObject({
       code: 'STORE_SCHEMA',
       message: 'the database has no table tenure_fences; create it with "tenure guard init"',
+      details: { table: 'tenure_fences' },
+      cause: { code: '42P01' },
     })
   })
 

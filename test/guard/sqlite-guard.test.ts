@@ -38,7 +38,12 @@ function values(): readonly string[] {
 describe('a guarded write in SQLite', () => {
   it('says which table is missing, and how to get it', () => {
     expect(() => guarded.write(lease(1), insert('a'))).toThrow(
-      'the database has no table tenure_fences; create it with "tenure guard init"',
+      expect.objectContaining({
+        code: 'STORE_SCHEMA',
+        message: 'the database has no table tenure_fences; create it with "tenure guard init"',
+        details: { table: 'tenure_fences' },
+        cause: expect.objectContaining({ message: 'no such table: tenure_fences' }),
+      }),
     )
     expect(database.inTransaction).toBe(false)
     guarded.init()
