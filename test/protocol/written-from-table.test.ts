@@ -6,7 +6,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { DOCS_FILE, OPTIONS_FILE, optionsSource, withTables } from '../../scripts/protocol.mjs'
+import { DOCS_FILE, OPTIONS_FILE } from '../../scripts/protocol.mjs'
 import { LIBRARY_OPTIONS } from '../../src/protocol/library.ts'
 import { sentenceOf } from '../../src/protocol/shape.ts'
 
@@ -16,17 +16,6 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 function read(file: string): string {
   return fs.readFileSync(path.join(ROOT, file), 'utf8')
 }
-
-describe('npm run protocol', () => {
-  it('would change nothing in the options of the library', () => {
-    expect(optionsSource(LIBRARY_OPTIONS, sentenceOf)).toBe(read(OPTIONS_FILE))
-  })
-
-  it('would change nothing in the tables of docs/library.md', () => {
-    const page = read(DOCS_FILE)
-    expect(withTables(page, LIBRARY_OPTIONS, sentenceOf)).toBe(page)
-  })
-})
 
 describe('an editor', () => {
   it('shows every option of acquire by its name, with its sentence', () => {
