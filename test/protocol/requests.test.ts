@@ -2,7 +2,7 @@
 import { describe, expect, expectTypeOf, it } from 'vitest'
 import { isLeaseError } from '../../src/core/errors.ts'
 import type { LeaseApi } from '../../src/service/lease-api.ts'
-import { schemaOf } from '../../src/protocol/json-schema.ts'
+import { schemaOf, type JsonSchema } from '../../src/protocol/json-schema.ts'
 import {
   readHttpRequest,
   readRequest,
@@ -11,7 +11,7 @@ import {
   type RequestName,
   type RequestOf,
 } from '../../src/protocol/requests.ts'
-import { object, type Fields } from '../../src/protocol/shape.ts'
+import { object, type Field, type Fields, type Shape } from '../../src/protocol/shape.ts'
 import { fc } from '../fast-check.ts'
 import { allowed, nearly } from './arbitrary-values.ts'
 import { isValid, unknownKeywords } from './json-schema-check.ts'
@@ -35,12 +35,36 @@ function isRead(name: RequestName, face: 'library' | 'http', value: unknown): bo
   }
 }
 
+/** The fields of a request, and of what is in them. */
+function allFields(fields: Fields): readonly Field<unknown, boolean>[] {
+  return Object.values(fields).flatMap((field) => [field, ...fieldsInside(field.shape)])
+}
+
+function fieldsInside({ fields = {}, of }: Shape<unknown>): readonly Field<unknown, boolean>[] {
+  return [...allFields(fields), ...(of === undefined ? [] : fieldsInside(of))]
+}
+
+/** What counts where a field is left out, by the fields of a schema and of what is in them. */
+function defaultsIn({ properties = {}, items }: JsonSchema): Readonly<Record<string, unknown>> {
+  const inside = [...Object.values(properties), ...(items === undefined ? [] : [items])]
+  const own = Object.entries(properties).filter(([, field]) => 'default' in field)
+  return Object.assign(
+    Object.fromEntries(own.map(([name, field]) => [name, field.default])),
+    ...inside.map(defaultsIn),
+  )
+}
+
 describe.each(REQUEST_NAMES)('%s', (name) => {
   it('says what it does, who may, and what each field is', () => {
     const { role, says, fields } = REQUESTS[name]
+    const described = allFields(fields)
     expect(['reader', 'holder', 'operator']).toContain(role)
-    for (const sentence of [says, ...Object.values(fields as Fields).map((field) => field.says)]) {
+    for (const sentence of [says, ...described.map((field) => field.says)]) {
       expect(sentence).toMatch(/^[A-Z0-9`].{3,}[^.\s]$/)
+    }
+    for (const { more, default: preset } of described) {
+      if (more !== undefined) expect(more).toMatch(/^[A-Z0-9`].{3,}[^.]\.$/)
+      if (preset !== undefined && 'words' in preset) expect(preset.words).toMatch(/^\S.+[^.\s]$/)
     }
   })
 
@@ -129,6 +153,38 @@ describe('a request', () => {
     expect(() => readHttpRequest('list', { limit: 1_001 })).toThrow(
       'limit must be an integer 1..1000',
     )
+  })
+
+  it.each([
+    ['list', { limit: 1_000 }],
+    ['inspect', { extent: 'exact' }],
+    ['history', { newestFirst: false, refusals: true, unbroken: false, limit: 1_000 }],
+    [
+      'acquire',
+      {
+        extent: 'exact',
+        isRenewed: false,
+        priority: 0,
+        lockDelayMs: 0,
+        breakable: false,
+        claimWindowMs: 5_000,
+        sequential: false,
+        behindOwn: false,
+      },
+    ],
+    ['claimAll', { extent: 'exact', behindOwn: false }],
+    ['release', { extent: 'exact', releaseReason: 'voluntary' }],
+    ['revoke', { extent: 'exact', graceMs: 0 }],
+    ['upgrade', { extent: 'exact', implied: false, sequential: false }],
+    ['advance', { extent: 'exact', count: 1 }],
+    ['fleet', { layout: 'lease' }],
+  ] as const)('to %s says what counts where a field is left out', (name, defaults) => {
+    expect(defaultsIn(schemaOf(name, 'library'))).toEqual(defaults)
+  })
+
+  it('over HTTP does not wait unless it says so', () => {
+    expect(schemaOf('acquire').properties?.['waitMs']).toMatchObject({ default: 0 })
+    expect(schemaOf('acquire', 'library').properties?.['waitMs']).not.toHaveProperty('default')
   })
 
   it('that changes something names its holder or operator', () => {
