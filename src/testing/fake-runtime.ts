@@ -7,6 +7,7 @@
  *
  * `ManualTicks` is such a clock for a store alone.
  */
+import { invalid } from '../core/errors.ts'
 import { setImmediate } from '../runtime/system-runtime.ts'
 import type { Runtime, Timer, TimerOptions } from '../runtime/runtime.ts'
 import type { TickSource } from '../runtime/tick-source.ts'
@@ -108,6 +109,7 @@ export class FakeRuntime implements Runtime {
 
   /** Lets `spanMs` pass, running each timer at its own moment. Time ends up exactly `spanMs` later. */
   async advance(spanMs: number): Promise<void> {
+    requireSpan(spanMs)
     await this.settle()
     const endMs = this.#monotonicMs + spanMs
     for (;;) {
@@ -130,12 +132,14 @@ export class FakeRuntime implements Runtime {
 
   /** The host sleeps: boot and wall time pass, the monotonic clock and all timers stand still. */
   suspend(spanMs: number): void {
+    requireSpan(spanMs)
     this.#bootMs += spanMs
     this.#wallMs += spanMs
   }
 
   /** The process is stopped, or its event loop blocked: all clocks go on, but no timer runs until `advance`. */
   stall(spanMs: number): void {
+    requireSpan(spanMs)
     this.#pass(spanMs)
   }
 
@@ -158,6 +162,12 @@ export class FakeRuntime implements Runtime {
     }
     return next
   }
+}
+
+/** No clock goes back, and timers that set themselves anew would run for ever until a time that is none. */
+function requireSpan(spanMs: number): void {
+  if (Number.isFinite(spanMs) && spanMs >= 0) return
+  throw invalid('spanMs', 'must be milliseconds, at least 0', spanMs)
 }
 
 /** mulberry32: one 32-bit word of state, which is plenty for ids and jitter. */

@@ -47,6 +47,18 @@ describe('a fake runtime', () => {
     expect(runtime.pendingTimers).toBe(0)
   })
 
+  it('lets no time pass that is none, and none backwards', async () => {
+    const runtime = new FakeRuntime()
+    const startMs = runtime.monotonicMs()
+    for (const odd of [-1, NaN, Infinity, undefined as never, '5' as never]) {
+      const refused = expect.objectContaining({ code: 'INVALID_INPUT' })
+      await expect(runtime.advance(odd)).rejects.toEqual(refused)
+      expect(() => runtime.stall(odd)).toThrow(refused)
+      expect(() => runtime.suspend(odd)).toThrow(refused)
+    }
+    expect(runtime.monotonicMs()).toBe(startMs)
+  })
+
   it('does not run a timer that was cancelled', async () => {
     const runtime = new FakeRuntime()
     let ran = false
