@@ -58,10 +58,10 @@ type Draft = { -readonly [Field in keyof Hold]: Hold[Field] } & {
   moments: Moment[]
 }
 
-/** `rows` in order of commit; `live` adds what is held without an event among them. */
+/** `rows` in order of commit; `leases` as they are now, whether or not an event is among them. */
 export function holdsOf(
   rows: readonly LedgerRow[],
-  live: Iterable<LeaseInfo>,
+  leases: Iterable<LeaseInfo>,
   fromMs: number,
 ): readonly Hold[] {
   const drafts = new Map<string, Draft>()
@@ -70,7 +70,7 @@ export function holdsOf(
     drafts.set(event.leaseId, draft)
     read(draft, event)
   }
-  for (const lease of live) complete(drafts, lease)
+  for (const lease of leases) complete(drafts, lease)
   return [...drafts.values()]
 }
 
@@ -127,6 +127,7 @@ function complete(drafts: Map<string, Draft>, lease: LeaseInfo): void {
     createdAtMs,
     grantedAtMs,
     expiresAtMs,
+    terminatedAtMs,
     reason,
     fence,
   } = lease
@@ -135,10 +136,23 @@ function complete(drafts: Map<string, Draft>, lease: LeaseInfo): void {
   const facts = {
     ...{ leaseId: id, resource, holder, grantedAtMs, expiresAtMs },
     ...{ isShared: mode === 'shared', isSubtree: extent === 'subtree' },
-    ...{ askedAtMs: isWaited ? createdAtMs : null, endedAtMs: null, end: null, reason, fence },
+    ...{
+      askedAtMs: isWaited ? createdAtMs : null,
+      endedAtMs: terminatedAtMs,
+      end: endOf(lease),
+      reason,
+      fence,
+    },
   }
   const { renewedAtMs = [], moments = [] } = known ?? {}
   drafts.set(id, { ...facts, renewedAtMs, moments })
+}
+
+/** How it ended; null: it has not. */
+function endOf({ state, releaseReason }: LeaseInfo): MarkName | null {
+  if (state === 'active' || state === 'pending') return null
+  if (releaseReason === 'transferred') return 'transferred'
+  return state === 'failed' ? 'refused' : state
 }
 
 const MARKS: Readonly<Partial<Record<LeaseEvent['type'], MarkName>>> = {

@@ -1,15 +1,15 @@
 /** The ledger: up to where it is sealed and whether it was found whole, and who held a resource at any moment. */
 import type { JSX } from 'preact'
-import { ancestorsOf, parseResource } from '../../core/resource.ts'
 import { useFeed } from '../state/live-feed.ts'
 import { Mark, MARK_WORDS } from '../parts/marks.tsx'
 import { HolderLink, ResourceLink } from '../parts/names.tsx'
 import { momentText, plural, visibleName } from '../parts/words.ts'
-import { DECISIVE_TYPES, readHistory, useAsked } from '../state/questions.ts'
-import { heldAt, holdsOf, type Hold } from '../state/holds.ts'
+import { holdersAt, PAST_PAGES_MAX } from '../state/past-holders.ts'
+import { newestText } from '../state/history.ts'
+import { useAsked } from '../state/questions.ts'
 import { changeParams, route } from '../state/route.ts'
 import { readLedgerStanding } from '../wire/answers.ts'
-import { ProblemError, type ServerCalls } from '../wire/server-calls.ts'
+import { ProblemError } from '../wire/server-calls.ts'
 import { Section } from './resource-view.tsx'
 
 const READ_AGAIN_MS = 30_000
@@ -108,9 +108,24 @@ function Holders({ resource, atMs }: { resource: string; atMs: number }): JSX.El
   }).value
   if (asked.kind === 'asking') return <p class="dim">Reading…</p>
   if (asked.kind === 'refused') return <p class="problem">{asked.problem}</p>
-  if (asked.answer.length === 0) return <p class="outcome">No holder at {momentText(atMs)}.</p>
+  const { holds, isCut } = asked.answer
+  const among = isCut ? `${newestText(PAST_PAGES_MAX)} before it` : ''
+  if (holds.length === 0) {
+    return (
+      <p class="outcome">
+        No holder at {momentText(atMs)}
+        {among}.
+      </p>
+    )
+  }
   return (
     <table>
+      {isCut ? (
+        <caption>
+          At {momentText(atMs)}
+          {among}
+        </caption>
+      ) : null}
       <thead>
         <tr>
           <th scope="col">Holder</th>
@@ -121,7 +136,7 @@ function Holders({ resource, atMs }: { resource: string; atMs: number }): JSX.El
         </tr>
       </thead>
       <tbody>
-        {asked.answer.map((hold) => (
+        {holds.map((hold) => (
           <tr key={hold.leaseId}>
             <td>
               <HolderLink name={hold.holder} />
@@ -144,29 +159,4 @@ function Holders({ resource, atMs }: { resource: string; atMs: number }): JSX.El
       </tbody>
     </table>
   )
-}
-
-interface Instant {
-  readonly resource: string
-  readonly atMs: number
-}
-
-const PAGES_MAX = 5
-const TYPES = [...DECISIVE_TYPES, 'lease.renewed'] as const
-
-/** Of the resource itself and of those above it, whose subtree may have covered it. */
-async function holdersAt(
-  calls: ServerCalls,
-  { resource, atMs }: Instant,
-  signal: AbortSignal,
-): Promise<readonly Hold[]> {
-  const own = parseResource(resource)
-  const places = [own, ...ancestorsOf(own)]
-  const histories = await Promise.all(
-    places.map((place) => {
-      return readHistory(calls, { resource: place, types: TYPES, pagesMax: PAGES_MAX }, signal)
-    }),
-  )
-  const holds = histories.flatMap(({ rows }) => holdsOf(rows, [], 0))
-  return heldAt(holds, atMs).filter((hold) => hold.resource === own || hold.isSubtree)
 }

@@ -7,14 +7,8 @@ import { firstMs, holdsOf, lanesOf, type MarkName, type Hold } from '../state/ho
 import { Mark, MARK_WORDS } from '../parts/marks.tsx'
 import type { TimeWindow } from '../parts/timeline-layout.ts'
 import { TimelineChart } from '../parts/timeline-chart.tsx'
-import {
-  cutText,
-  DECISIVE_TYPES,
-  readHistory,
-  useAsked,
-  type History,
-  type Asked,
-} from '../state/questions.ts'
+import { DECISIVE_TYPES, readHistory, type History } from '../state/history.ts'
+import { cutText, useAsked, type Asked } from '../state/questions.ts'
 import { changeParams, route } from '../state/route.ts'
 import type { LedgerRow } from '../wire/answers.ts'
 

@@ -5,7 +5,8 @@ import { useFeed, isDeadlock } from '../state/live-feed.ts'
 import { CyclePicture } from '../parts/cycle-picture.tsx'
 import { Mark, MarkAt } from '../parts/marks.tsx'
 import { momentText, plural, shortName, visibleName } from '../parts/words.ts'
-import { readHistory, useAsked } from '../state/questions.ts'
+import { readHistory } from '../state/history.ts'
+import { useAsked } from '../state/questions.ts'
 import { linkTo, linkToResource } from '../state/route.ts'
 import {
   placed,
