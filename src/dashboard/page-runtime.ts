@@ -26,11 +26,13 @@ export function every(spanMs: number, run: () => void): Stop {
 export function pause(delayMs: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve()
-    const stop = after(delayMs, resolve)
-    signal.addEventListener('abort', () => {
+    const end = (): void => {
       stop()
+      signal.removeEventListener('abort', end)
       resolve()
-    })
+    }
+    const stop = after(delayMs, end)
+    signal.addEventListener('abort', end)
   })
 }
 

@@ -30,6 +30,8 @@ export interface Asked {
 
 export type Query = Readonly<Record<string, string | number | boolean | undefined>>
 
+const TOKEN_PATTERN = /^[\x21-\x7e]+$/
+
 /** A path with a query; what is undefined is left out. */
 export function pathWith(path: string, query: Query): string {
   const given = Object.entries(query).flatMap(([name, value]) => {
@@ -66,6 +68,10 @@ export class ServerCalls {
   async open(path: string, asked: Asked): Promise<Response> {
     const { token, namespace } = this.#credentials
     const { method = 'GET', body, headers, signal } = asked
+    // No header can hold it, so no server is asked: by the error of the browser it would seem to be away.
+    if (token !== null && !TOKEN_PATTERN.test(token)) {
+      throw new ProblemError(401, 'UNAUTHORIZED', 'the token must be a valid one')
+    }
     const request: RequestInit = {
       method,
       headers: {
