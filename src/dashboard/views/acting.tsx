@@ -124,8 +124,10 @@ function ActDialog({ act, onClose }: { act: Act; onClose: () => void }): JSX.Ele
     outcome.value = await act
       .run({ graceMs: graceMs.value, reason: reason.value.trim() })
       .catch((error: unknown) => {
-        if (error instanceof ProblemError) return `Refused: ${error.message}`
-        throw error
+        if (!(error instanceof ProblemError)) throw error
+        // Where no answer came, the request may have arrived all the same.
+        const isUnknown = error.status === 0 || error.code === 'STORE_OUTCOME_UNKNOWN'
+        return `${isUnknown ? 'It is not known whether it happened' : 'Refused'}: ${error.message}`
       })
   }
   return (

@@ -57,7 +57,9 @@ interface InspectedProps {
 function Inspected({ resource, past }: InspectedProps): JSX.Element {
   const { leases, queue, cycles } = resource
   const rows = past.kind === 'answered' ? past.answer.rows : []
-  const holds = useMemo(() => holdsOf(rows, [...leases, ...queue], 0), [rows, leases, queue])
+  // Where a page of renewals hides when a hold began, no more is known than that it was held then.
+  const fromMs = rows[0]?.event.atMs ?? 0
+  const holds = useMemo(() => holdsOf(rows, [...leases, ...queue], fromMs), [rows, leases, queue])
   return (
     <>
       <Section

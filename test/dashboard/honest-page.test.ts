@@ -1,0 +1,57 @@
+/** What the page says where it does not know: of a hold whose beginning it has not read, and of an act whose answer was lost. */
+import type { Browser } from 'playwright-core'
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import { openApi } from '../../src/open.ts'
+import { workshop } from '../cli/tenure-process.ts'
+import { launchBrowser, openPage, serve } from './browsing.ts'
+import { Stage } from './scene.ts'
+
+let browser: Browser
+
+beforeAll(async () => {
+  browser = await launchBrowser()
+})
+
+afterAll(() => browser.close())
+
+it('estimates a wait from what it has read of a hold that was renewed more often than that', async () => {
+  const shop = workshop()
+  const server = await serve(shop)
+  const api = await openApi(shop.storeUrl, {})
+  const stage = new Stage(api)
+  const waiting = stage.keepWaiting()
+  onTestFinished(async () => {
+    stage.end()
+    await waiting
+    await api.close()
+  })
+  const long = await stage.take({ resource: 'work:long', holder: 'ann' })
+  await Promise.all(Array.from({ length: 1_100 }, () => stage.renew(long, 'ann')))
+  await stage.release(long, 'ann')
+  await stage.take({ resource: 'work:long', holder: 'bob' })
+  await stage.take({ resource: 'work:long', holder: 'cleo', waitMs: 600_000 })
+  const page = await openPage({ browser })
+  await page.goto(`${server.url}/#/resource?name=work%3Along`)
+  const told = page.getByText(/^Estimated from how long it is usually held/)
+  expect(await told.textContent()).not.toMatch(/ d /)
+})
+
+it('says that a revocation may have happened, where its answer was lost', async () => {
+  const shop = workshop()
+  const server = await serve(shop, ['--operator'])
+  const api = await openApi(shop.storeUrl, {})
+  onTestFinished(() => api.close())
+  const id = await new Stage(api).take({ resource: 'work:W-1', holder: 'ann' })
+  const page = await openPage({ browser })
+  await page.goto(`${server.url}/#/resource?name=work%3AW-1`)
+  await page.route('**/revoke', async (route) => {
+    await route.fetch()
+    await route.abort()
+  })
+  await page.getByRole('button', { name: 'Revoke…' }).click()
+  await page.getByRole('button', { name: 'none' }).click()
+  await page.locator('dialog').getByRole('button', { name: 'Revoke', exact: true }).click()
+  const outcome = await page.locator('dialog .outcome').textContent()
+  expect((await api.get({ id }))?.state).toBe('revoked')
+  expect(outcome).toBe('It is not known whether it happened: the server cannot be reached')
+})
