@@ -193,6 +193,26 @@ describe('a server that cannot be used', () => {
     })
   })
 
+  it('that is too old for the scripts is refused with its version', async () => {
+    const { url } = await server()
+    const client = direct(url)
+    const call = client.call.bind(client) as (...words: string[]) => Promise<unknown>
+    // As a server of version 6.2 answers, which does not know the first line of the scripts.
+    const old = async (...words: string[]): Promise<unknown> => {
+      if (words.join(' ') === 'INFO server') return '# Server\r\nredis_version:6.2.14\r\n'
+      if (!/^(EVAL|SCRIPT LOAD #!)/.test(words.join(' '))) return call(...words)
+      if (words[0] === 'EVALSHA') throw new Error('NOSCRIPT No matching script. Please use EVAL.')
+      throw new Error(
+        "ERR Error compiling script (new function): user_script:1: unexpected symbol near '#'",
+      )
+    }
+    Object.assign(client, { call: old })
+    await expect(openRedisStore({ client })).rejects.toMatchObject({
+      ...{ code: 'STORE_UNAVAILABLE', effect: 'none' },
+      message: expect.stringMatching(/must be Redis 7\.0 or later, got 6\.2\.14$/),
+    })
+  })
+
   it('whose user may not publish refuses whole, with one clear line', async () => {
     const { url } = await server()
     const admin = direct(url)

@@ -3,7 +3,7 @@
  * `rediss://`, one server, one behind Sentinel (pass a client), or a Cluster. `RedisBackend` is what a store that decides before
  * it asks needs of a server. A group of attempts is one call of one script, whose time is the server's own.
  */
-import { invalid, isLeaseError } from '../../core/errors.ts'
+import { invalid, isLeaseError, LeaseError, messageOf } from '../../core/errors.ts'
 import { REFUSALS_MAX, STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
 import type { ReadSet } from '../../core/realm.ts'
 import type { RecordBody } from '../../core/record.ts'
@@ -81,9 +81,20 @@ export async function openRedisBackend(options: RedisStoreOptions): Promise<Back
     await backend.copySettings()
     return backend
   } catch (error) {
+    const problem = NO_FLAGS.test(messageOf(error)) ? await tooOld(reached, error) : error
     reached.close()
-    throw error
+    throw problem
   }
+}
+
+/** What a server says to the first line of every script that does not know it, before it has done anything. */
+const NO_FLAGS = /Error compiling script/
+
+async function tooOld({ calls, url }: ReachedRedis, cause: unknown): Promise<LeaseError> {
+  const asked = calls.send(['INFO', 'server'], 'reads')
+  const version = asked.then((info) => /^redis_version:(\S+)/m.exec(String(info))?.[1] ?? null)
+  const message = `${url} must be Redis 7.0 or later, got ${(await told('version', version)) ?? 'an older one'}`
+  return new LeaseError('STORE_UNAVAILABLE', message, { cause, details: { store: url } })
 }
 
 async function describe(calls: RedisCalls, url: string): Promise<StoreDescription> {
