@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import net from 'node:net'
 import path from 'node:path'
 import pg from 'pg'
 import { describe, expect, it } from 'vitest'
@@ -71,5 +73,19 @@ describe('tenure guard init', () => {
     expect([code, stdout]).toEqual([status, ''])
     expect(stderr).toContain(message)
     expect(stderr.trimEnd().split('\n')).toHaveLength(1)
+  })
+
+  it('gives up a server that takes the connection and says nothing', async () => {
+    const silent = net.createServer().listen(0, '127.0.0.1')
+    await once(silent, 'listening')
+    const { port } = silent.address() as net.AddressInfo
+    try {
+      const { code, stderr } = await tenure(['guard', 'init', `postgres://a:b@127.0.0.1:${port}/x`])
+      const [line = '', ...rest] = stderr.trimEnd().split('\n')
+      expect([code, rest]).toEqual([15, []])
+      expect(line).toMatch(/postgres:\/\/a@127\.0\.0\.1:\d+\/x cannot be used: .*timeout/)
+    } finally {
+      silent.close()
+    }
   })
 })

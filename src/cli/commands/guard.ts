@@ -75,9 +75,13 @@ async function applyToSqlite(file: string, url: string): Promise<void> {
   }
 }
 
+/** As long as a store waits; without it the driver waits for ever for a server that takes the connection and says nothing. */
+const CONNECT_MS = 5_000
+
 async function applyToPostgres(url: string): Promise<void> {
   const Pool = await loadPostgres()
-  const pool = new Pool({ connectionString: url, max: 1 })
+  const options = { connectionString: url, connectionTimeoutMillis: CONNECT_MS, max: 1 }
+  const pool = new Pool(options)
   try {
     const client = await pool.connect()
     // A client of pg takes plain text as well.
