@@ -100,6 +100,11 @@ describe('an event', () => {
     expect(lastOf(before, claim())).toStrictEqual(ticket({ deadline }))
   })
 
+  it('that ends the lock delay of a lease leaves it without one', () => {
+    const over = lease({ state: 'expired', lockedUntil: tickAt(1) })
+    expect(lastOf([over], settle())).toStrictEqual({ ...over, lockedUntil: null })
+  })
+
   it('of a write by another than the holder leaves the lease as it was', () => {
     const held = lease()
     expect(lastOf([held], trespass())).toBe(held)
