@@ -44,26 +44,24 @@ export interface Measure extends MarkRef {
 export const NO_STAMP: Stamp = { fence: 0, leaseId: null }
 export const NO_MARK: Mark = { exclusive: NO_STAMP, shared: NO_STAMP }
 
-/** In one order for all guards, so that those which lock rows never wait for each other in a cycle. */
+/**
+ * By place and from the top down: one order for all acts, so that guards which lock rows never wait for each other in a
+ * cycle.
+ */
 export function measuresOf(act: Act): readonly Measure[] {
   const { resource, extent } = act.target
   const own: Measure = { resource, place: 'own', checked: true, raised: true }
   if (!isTree(resource)) return [own]
-  const whole = extent === 'subtree'
-  const ancestors = ancestorsOf(resource)
-  const subtrees = [resource, ...ancestors].map((above): Measure => {
-    const raised = act.reach.extent === 'subtree' && above === act.reach.resource
-    return { resource: above, place: 'subtree', checked: true, raised }
-  })
+  const ancestors = ancestorsOf(resource).toReversed()
   const below = ancestors.map((above): Measure => {
     return { resource: above, place: 'below', checked: false, raised: true }
   })
   const all: Measure = { resource, place: 'below', checked: true, raised: false }
-  return [own, ...subtrees, ...below, ...(whole ? [all] : [])].sort(compareMarks)
-}
-
-function compareMarks(a: MarkRef, b: MarkRef): number {
-  return markKey(a) < markKey(b) ? -1 : 1
+  const subtrees = [...ancestors, resource].map((above): Measure => {
+    const raised = act.reach.extent === 'subtree' && above === act.reach.resource
+    return { resource: above, place: 'subtree', checked: true, raised }
+  })
+  return [...below, ...(extent === 'subtree' ? [all] : []), own, ...subtrees]
 }
 
 /** A place has no space in its name, and so no two marks have one key. */
