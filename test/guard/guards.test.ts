@@ -136,6 +136,7 @@ describe.each(Object.keys(STAGES) as readonly StageName[])('a guard in %s', (nam
     const owner = lease('work:W', 11)
     await stage.write(owner, 'a')
     expect(await codeOf(stage.write(lease('work:W', 11), 'other'))).toBe('STALE_FENCE')
+    expect(await stage.check('work:W', 11)).toBe(true)
   })
 
   it('checks a lease as it is: those who share, and slots, do not shut each other out', async () => {
@@ -229,7 +230,10 @@ describe.each(Object.keys(STAGES) as readonly StageName[])('a guard in %s', (nam
       await stage.write(tree('/r/sub', 15), 'c')
       await stage.write(tree('/r/sub_backup', 12), 'd')
       await stage.write(lease('file:/r/sub_backup.ts', 11), 'e')
-      expect(await stage.values()).toHaveLength(5)
+      await stage.write(lease('file:/r', 9), 'the directory alone')
+      await stage.write(lease('file:/r', 30), 'the directory alone, later')
+      await stage.write(lease('file:/r/b.ts', 21), 'f')
+      expect(await stage.values()).toHaveLength(8)
     })
 
     it('takes the directory itself for one of what a subtree covers', async () => {
