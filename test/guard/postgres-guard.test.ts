@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished }
 import { isLeaseError } from '../../src/core/errors.ts'
 import { guard, type GuardedLease } from '../../src/guard/index.ts'
 import { onFault, type Fault } from '../../src/runtime/diagnostics.ts'
+import { hearFaults } from '../runtime/hear-faults.ts'
 import { freshDatabase, type Place } from '../servers/shared-servers.ts'
 
 let place: Place
@@ -47,6 +48,23 @@ async function connected(): Promise<AsyncDisposable & { readonly own: pg.Client 
   return { own, [Symbol.asyncDispose]: () => own.end() }
 }
 
+interface OlderClient {
+  query(sql: string, values?: readonly unknown[]): Promise<pg.QueryResult>
+}
+
+/** A client that cannot tell whether it is in a transaction; something may happen before each statement. */
+function olderDriver(
+  own: pg.ClientBase,
+  before: (sql: string) => unknown = () => null,
+): OlderClient {
+  return {
+    query: async (sql, values) => {
+      await before(sql)
+      return own.query(sql, values as unknown[])
+    },
+  }
+}
+
 function gate(): { readonly opened: Promise<void>; open(): void } {
   let open = (): void => undefined
   const opened = new Promise<void>((resolve) => {
@@ -82,6 +100,43 @@ describe('a guarded write in PostgreSQL', () => {
     expect(await values()).toEqual([])
     await guarded.write(lease(10), insert('a'))
     expect(await values()).toEqual(['a'])
+  })
+
+  it('gives back a connection that can be used again, after work that throws as well', async () => {
+    const small = new pg.Pool({ connectionString: place.url, max: 1 })
+    small.on('error', () => undefined)
+    const [faults, guarded, holder] = [hearFaults(), guard.postgres(small), lease(10)]
+    const pids = new Set<unknown>()
+    for (const fails of [false, true, false]) {
+      const writing = guarded.write(holder, async (client) => {
+        const { rows } = await client.query('SELECT pg_backend_pid() AS pid')
+        pids.add(rows[0]?.pid)
+        if (fails) throw new Error('no')
+      })
+      await (fails ? expect(writing).rejects.toThrow('no') : writing)
+    }
+    await small.end()
+    expect(pids.size).toBe(1)
+    expect(faults()).toEqual([])
+  })
+
+  it('takes no work that is no function', async () => {
+    const writing = guard.postgres(pool).write(lease(1), 'work' as never)
+    await expect(writing).rejects.toThrow('work must be a function, got "work"')
+  })
+
+  it('leaves no savepoint in the transaction of the client', async () => {
+    await using client = await connected()
+    const guarded = guard.postgres(client.own)
+    await guarded.check('work:W', 20)
+    for (const fence of [10, 20]) {
+      await client.own.query('BEGIN')
+      const checking = guarded.check('work:W', fence)
+      await (fence < 20 ? expect(checking).rejects.toThrow('got 10') : checking)
+      const releasing = client.own.query('RELEASE SAVEPOINT tenure_guard')
+      await expect(releasing).rejects.toMatchObject({ code: '3B001' })
+      await client.own.query('ROLLBACK')
+    }
   })
 
   it('takes part in a transaction of the client, and undoes only its own part', async () => {
@@ -143,7 +198,9 @@ describe('a guarded write in PostgreSQL', () => {
       return 'done'
     }
     const error: unknown = await guarded.write(lease(20), swallowing).catch((e: unknown) => e)
-    expect(error).toMatchObject({ code: 'INVALID_INPUT', effect: 'none' })
+    expect(error).toMatchObject({
+      ...{ code: 'INVALID_INPUT', effect: 'none', details: { field: 'work' } },
+    })
     expect((error as Error).message).toMatch(/^work must not go on after a statement that failed/)
     expect(await values()).toEqual([])
     await guarded.write(lease(10), insert('a'))
@@ -196,9 +253,7 @@ describe('a guarded write in PostgreSQL', () => {
   it('says so within a transaction of the client as well, and of an older driver', async () => {
     const pooled = await pool.connect()
     onTestFinished(() => pooled.release())
-    const older = {
-      query: (sql: string, values?: readonly unknown[]) => pooled.query(sql, values as unknown[]),
-    }
+    const older = olderDriver(pooled)
     const refusal = 'work must not end the transaction'
     for (const client of [pooled, older]) {
       for (const statement of ['ROLLBACK', 'ROLLBACK; BEGIN']) {
@@ -329,11 +384,77 @@ describe('a guarded write in PostgreSQL', () => {
     }
   })
 
+  it('takes along what is written within it on its own client, and nothing on another pool', async () => {
+    const other = new pg.Pool({ connectionString: place.url, max: 1 })
+    other.on('error', () => undefined)
+    const writing = guard.postgres(pool).write(lease(20, 'work:A'), async (client) => {
+      await guard.postgres(client).write(lease(20, 'work:B'), insert('inner'))
+      await guard.postgres(other).write(lease(20, 'work:C'), insert('other'))
+      throw new Error('no')
+    })
+    await expect(writing).rejects.toThrow('no')
+    await other.end()
+    expect(await values()).toEqual(['other'])
+  })
+
+  it('does not try where the driver knows that it is in no transaction', async () => {
+    await using client = await connected()
+    const statements: string[] = []
+    const getTransactionStatus = (): string | null => client.own.getTransactionStatus()
+    const heard = {
+      ...olderDriver(client.own, (sql) => statements.push(sql)),
+      getTransactionStatus,
+    }
+    await guard.postgres(heard).check('work:W', 10)
+    expect(statements[0]).toMatch(/^BEGIN/)
+  })
+
+  it('sends nothing more to an older driver whose transaction has failed', async () => {
+    await using client = await connected()
+    const statements: string[] = []
+    const older = olderDriver(client.own, (sql) => statements.push(sql))
+    await client.own.query('BEGIN')
+    await expect(client.own.query('SELECT 1 / 0')).rejects.toThrow('division by zero')
+    const checking = guard.postgres(older).check('work:W', 10)
+    await expect(checking).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE', effect: 'none' })
+    expect(statements).toHaveLength(1)
+  })
+
+  it('does not resolve when a statement fails that its work has left behind', async () => {
+    await using client = await connected()
+    const late = olderDriver(client.own, (sql) => {
+      return sql === 'COMMIT' && client.own.query('SELECT 1 / 0').catch(() => undefined)
+    })
+    const writing = guard.postgres(late).write(lease(10), (own) => {
+      return own.query(`INSERT INTO writes (value) VALUES ('half')`)
+    })
+    await expect(writing).rejects.toMatchObject({ code: 'INVALID_INPUT', effect: 'none' })
+    expect(await values()).toEqual([])
+  })
+
+  it.each(['BEGIN', 'RELEASE'])('says that PostgreSQL is away when it is at the %s', async (at) => {
+    await using client = await connected()
+    const away = olderDriver(client.own, (sql) => {
+      if (sql.startsWith(at)) throw Object.assign(new Error('shutting down'), { code: '57P01' })
+    })
+    const checking = guard.postgres(away).check('work:W', 10)
+    await expect(checking).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE', effect: 'none' })
+  })
+
+  it('waits no longer for the marks than its client lets it', async () => {
+    await using client = await connected()
+    await client.own.query(`SET lock_timeout = '10ms'`)
+    const guarded = guard.postgres(pool)
+    await guarded.check('work:W', 10)
+    await guarded.write(lease(20), async () => {
+      const checking = guard.postgres(client.own).check('work:W', 30)
+      await expect(checking).rejects.toMatchObject({ code: 'STORE_CONFLICT', effect: 'none' })
+    })
+  })
+
   it('finds out by trying whether an older driver is in a transaction', async () => {
     const pooled = await pool.connect()
-    const older = {
-      query: (sql: string, values?: readonly unknown[]) => pooled.query(sql, values as unknown[]),
-    }
+    const older = olderDriver(pooled)
     const guarded = guard.postgres(older)
     await guarded.write(lease(10), (client) =>
       client.query(`INSERT INTO writes (value) VALUES ('a')`),
@@ -400,9 +521,26 @@ describe('a guarded write in PostgreSQL', () => {
       .catch((reason: unknown) => reason)
     expect(isLeaseError(error) && error.code).toBe('STORE_UNAVAILABLE')
     await away.end()
-    expect(() => guard.postgres(null as unknown as pg.Pool)).toThrow(
-      'client must be a client or pool of PostgreSQL, got null',
-    )
+    for (const [odd, shown] of [
+      [null, 'null'],
+      ['postgres://', '"postgres://"'],
+    ]) {
+      expect(() => guard.postgres(odd as unknown as pg.Pool)).toThrow(
+        `client must be a client or pool of PostgreSQL, got ${shown}`,
+      )
+    }
+  })
+
+  it('has its table created in turns', async () => {
+    await using client = await connected()
+    await pool.query('DROP TABLE tenure_fences')
+    await client.own.query('BEGIN')
+    await guard.postgres(client.own).init()
+    const other = guard.postgres(pool).init()
+    await expect.poll(waiting).toBe(1)
+    await client.own.query('COMMIT')
+    await other
+    expect(await guard.postgres(pool).check('work:W', 10)).toBe(true)
   })
 })
 
