@@ -21,10 +21,8 @@ export function fieldOption<Value>(
 function plainOption(name: string, field: Field<unknown, boolean>, help: string): Option<unknown> {
   const { shape } = field
   const { minimum: min = 0, maximum: max = 0, type, format, enum: words } = shape.schema
-  if (shape.kind === 'integer' && shape.unit === 'ms') {
-    return durationOption({ field: name, minMs: min, maxMs: max }, help)
-  }
-  if (shape.kind === 'integer') return integerOption({ field: name, min, max }, help)
+  if (shape.unit === 'ms') return durationOption({ field: name, minMs: min, maxMs: max }, help)
+  if (type === 'integer') return integerOption({ field: name, min, max }, help)
   if (type === 'boolean') return flag(help)
   const read = (text: string): unknown => shape.read(text, name)
   if (words !== undefined) return { placeholder: 'WORD', help, read }

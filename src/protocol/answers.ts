@@ -90,7 +90,6 @@ function outcomes<Type extends Kinded>(kinds: {
 function oneOf(shapes: readonly (readonly [string, Shape<unknown>])[]): Shape<unknown> {
   const byKind = new Map(shapes)
   return {
-    kind: 'any_of',
     type: 'object',
     read: (value, name) => {
       const kind: unknown =
@@ -123,7 +122,6 @@ const AT_MS = integer(0, SAFE, 'ms')
 const WHOLE = integer(-SAFE, SAFE)
 /** A time that may have fractions, and of a clock that was set back be negative. */
 const NUMBER: Shape<number> = {
-  kind: 'leaf',
   type: 'number',
   read: (value, name) => {
     if (typeof value === 'number') return value
@@ -503,7 +501,6 @@ function settingShape(definition: SettingDefinition): Shape<unknown> {
 }
 
 const ANYTHING: Shape<unknown> = {
-  kind: 'leaf',
   type: 'unknown',
   read: (value) => value,
   schema: {},

@@ -38,11 +38,10 @@ function orNull<Value>(shape: Shape<Value>): Shape<Value> {
 
 /** What only the process of the caller can have: it has a type, and no JSON. */
 function local(type: string): Shape<unknown> {
-  return { kind: 'leaf', read: (value) => value, schema: {}, type }
+  return { read: (value) => value, schema: {}, type }
 }
 
 const ABORT_SIGNAL: Shape<AbortSignal> = {
-  kind: 'leaf',
   type: 'AbortSignal',
   schema: {},
   read: (value, name) => {

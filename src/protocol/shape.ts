@@ -36,7 +36,6 @@ export interface JsonSchema {
 
 /** What a value may be. */
 export interface Shape<Value> {
-  readonly kind: 'leaf' | 'integer' | 'list' | 'object' | 'any_of'
   /** Reads what came under this name, or throws `INVALID_INPUT` with name, expectation and value. */
   readonly read: (value: unknown, name: string) => Value
   /** What JSON Schema says of the value, but for what it is made of. */
@@ -44,7 +43,7 @@ export interface Shape<Value> {
   /** What TypeScript calls it. */
   readonly type: string
   /** Of an integer that is a span of time or a point in it. */
-  readonly unit?: Unit
+  readonly unit?: Unit | undefined
   /** Of a list: what each item is. */
   readonly of?: Shape<unknown>
   readonly fields?: Fields
@@ -133,14 +132,13 @@ export function reworded<Of extends Field<unknown, boolean>>(
 export function integer(min: number, max: number, unit?: Unit): Shape<number> {
   const expectation = `must be an integer ${min}..${max}`
   return {
-    kind: 'integer',
     read: (value, name) => {
       if (isInteger(value, min, max)) return value
       throw invalid(name, expectation, value)
     },
     schema: { type: 'integer', minimum: min, maximum: max },
     type: 'number',
-    ...(unit === undefined ? {} : { unit }),
+    unit,
   }
 }
 
@@ -163,7 +161,6 @@ function isInteger(value: unknown, min: number, max: number): value is number {
 
 export function literal<Value extends string | boolean>(only: Value): Shape<Value> {
   return {
-    kind: 'leaf',
     read: (value, name) => {
       if (value === only) return only
       throw invalid(name, `must be ${only}`, value)
@@ -180,7 +177,6 @@ export function choice<const Value extends string>(
   const expectation = `must be ${orList(values)}`
   const known: ReadonlySet<unknown> = new Set(values)
   return {
-    kind: 'leaf',
     read:
       read ??
       ((value, name) => {
@@ -205,7 +201,6 @@ const NO_CONTROLS = '^[^\\u0000-\\u001f\\u007f-\\u009f]*$'
 /** Text of 1..`bytesMax` bytes. JSON Schema counts characters: it refuses no more than the reader does. */
 export function text(bytesMax: number): Shape<string> {
   return {
-    kind: 'leaf',
     read: (value, name) => requireShortText({ field: name, bytesMax }, value),
     schema: { type: 'string', minLength: 1, maxLength: bytesMax, pattern: NO_CONTROLS },
     type: 'string',
@@ -214,7 +209,6 @@ export function text(bytesMax: number): Shape<string> {
 
 /** Text whose length is limited together with something else. */
 export const WORDS: Shape<string> = {
-  kind: 'leaf',
   read: (value, name) => requireText(name, value),
   schema: { type: 'string', pattern: NO_CONTROLS },
   type: 'string',
@@ -222,7 +216,6 @@ export const WORDS: Shape<string> = {
 
 /** Text of which only its maker knows what it means: a position, a page. */
 export const OPAQUE: Shape<string> = {
-  kind: 'leaf',
   read: (value, name) => {
     if (typeof value === 'string') return value
     throw invalid(name, 'must be text', value)
@@ -234,7 +227,6 @@ export const OPAQUE: Shape<string> = {
 const HEX = '[0-9a-fA-F]'
 
 export const UUID: Shape<LeaseId> = {
-  kind: 'leaf',
   type: 'LeaseId',
   read: parseLeaseId,
   schema: {
@@ -245,7 +237,6 @@ export const UUID: Shape<LeaseId> = {
 }
 
 export const FLAG: Shape<boolean> = {
-  kind: 'leaf',
   type: 'boolean',
   read: (value, name) => {
     if (typeof value === 'boolean') return value
@@ -255,7 +246,6 @@ export const FLAG: Shape<boolean> = {
 }
 
 export const RESOURCE: Shape<Resource> = {
-  kind: 'leaf',
   type: 'Resource',
   read: (value) => parseResource(value),
   schema: {
@@ -267,7 +257,6 @@ export const RESOURCE: Shape<Resource> = {
 
 /** An object that its receiver reads. */
 export const ANY_OBJECT: Shape<Readonly<Record<string, unknown>>> = {
-  kind: 'leaf',
   type: 'object',
   read: (value, name) => {
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
@@ -279,7 +268,6 @@ export const ANY_OBJECT: Shape<Readonly<Record<string, unknown>>> = {
 }
 
 export const METADATA: Shape<Metadata> = {
-  kind: 'leaf',
   type: 'Metadata',
   read: (value) => parseMetadata(value),
   schema: {
@@ -306,7 +294,6 @@ function scopeSchema(unlimited: boolean): JsonSchema {
 }
 
 export const SCOPE: Shape<Partial<Scope>> = {
-  kind: 'leaf',
   type: 'Partial<Scope>',
   read: (value) => parseScope(value),
   schema: { anyOf: [scopeSchema(false), scopeSchema(true), { type: 'null' }] },
@@ -323,7 +310,6 @@ const BUDGET_SCHEMA: JsonSchema = {
 }
 
 export const BUDGET: Shape<Budget> = {
-  kind: 'leaf',
   type: 'Budget',
   read: (value, name) => parseBudget(name, value),
   schema: { anyOf: [BUDGET_SCHEMA, { type: 'null' }] },
@@ -332,7 +318,6 @@ export const BUDGET: Shape<Budget> = {
 /** Null where there is none. */
 export function nullable<Value>(of: Shape<Value>): Shape<Value | null> {
   return {
-    kind: 'any_of',
     read: (value, name) => (value === null ? null : of.read(value, name)),
     schema: {},
     type: `${of.type} | null`,
@@ -341,7 +326,6 @@ export function nullable<Value>(of: Shape<Value>): Shape<Value | null> {
 }
 
 const NULL: Shape<null> = {
-  kind: 'leaf',
   type: 'null',
   read: (value, name) => {
     if (value === null) return null
@@ -362,7 +346,6 @@ interface ListLimit {
 export function list<Item>(of: Shape<Item>, limit: ListLimit): Shape<readonly Item[]> {
   const { min = 0, max, expectation, label } = limit
   return {
-    kind: 'list',
     type: `readonly (${of.type})[]`,
     read: (value, name) => {
       if (!Array.isArray(value)) throw invalid(label ?? name, expectation, value)
@@ -459,7 +442,7 @@ function objectShape(fields: Fields, face: Face): Shape<unknown> {
     }
     return copy ?? given
   }
-  return { kind: 'object', type: 'object', read, schema: { type: 'object' }, fields }
+  return { type: 'object', read, schema: { type: 'object' }, fields }
 }
 
 /** Who may send a request: one who looks, one who acts on what its own holders hold, one who may everything. */

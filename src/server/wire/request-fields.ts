@@ -7,6 +7,7 @@ import type { IncomingMessage } from 'node:http'
 import { invalid } from '../../core/errors.ts'
 import { httpError, type HttpError } from '../problem.ts'
 import { REQUESTS, type RequestName } from '../../protocol/requests.ts'
+import type { Fields as DescribedFields, Shape } from '../../protocol/shape.ts'
 import { hasCode } from '../../runtime/file-system.ts'
 import type { Fields } from '../call.ts'
 
@@ -119,7 +120,7 @@ function tooLong(bytesMax: number): HttpError {
 
 /** Text becomes what its field is; whatever does not fit stays as it is, and is refused by the reader. */
 export function fieldsOfQuery(name: RequestName, query: URLSearchParams): Fields {
-  const fields: Readonly<Record<string, { readonly shape: ShapeOfText }>> = REQUESTS[name].fields
+  const fields: DescribedFields = REQUESTS[name].fields
   const entries = [...query].map(([field, text]): readonly [string, unknown] => {
     if (query.getAll(field).length > 1) throw invalid(field, 'must be given once', text)
     const shape = Object.hasOwn(fields, field) ? fields[field]?.shape : undefined
@@ -128,14 +129,9 @@ export function fieldsOfQuery(name: RequestName, query: URLSearchParams): Fields
   return Object.fromEntries(entries)
 }
 
-interface ShapeOfText {
-  readonly kind: string
-  readonly schema: { readonly type?: string }
-}
-
-function valueOf({ kind, schema }: ShapeOfText, text: string): unknown {
-  if (kind === 'integer') return /^-?\d{1,16}$/.test(text) ? Number(text) : text
-  if (kind === 'list') return text.split(',')
-  if (schema.type === 'boolean' && /^(true|false)$/.test(text)) return text === 'true'
+function valueOf({ schema: { type } }: Shape<unknown>, text: string): unknown {
+  if (type === 'integer') return /^-?\d{1,16}$/.test(text) ? Number(text) : text
+  if (type === 'array') return text.split(',')
+  if (type === 'boolean' && /^(true|false)$/.test(text)) return text === 'true'
   return text
 }
