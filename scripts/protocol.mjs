@@ -39,10 +39,12 @@ const HEADER = [
  */
 export function optionsSource(options, sentenceOf) {
   const interfaces = Object.entries(options).map(([name, { says, fields }]) => {
-    const members = Object.entries(fields).flatMap(([field, described]) => [
-      ...comment(sentenceOf(described), '  '),
-      `  readonly ${field}${described.isOptional ? '?' : ''}: ${described.shape.type}`,
-    ])
+    const members = Object.entries(fields).flatMap(([field, described]) => {
+      const { type } = described.shape
+      if (type === undefined) throw new Error(`${name}.${field} must have the name of a type`)
+      const mark = described.isOptional ? '?' : ''
+      return [...comment(sentenceOf(described), '  '), `  readonly ${field}${mark}: ${type}`]
+    })
     return [...comment(says, ''), `export interface ${name} {`, ...members, '}', ''].join('\n')
   })
   return [HEADER, ...interfaces].join('\n')

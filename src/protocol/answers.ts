@@ -90,7 +90,6 @@ function outcomes<Type extends Kinded>(kinds: {
 function oneOf(shapes: readonly (readonly [string, Shape<unknown>])[]): Shape<unknown> {
   const byKind = new Map(shapes)
   return {
-    type: 'object',
     read: (value, name) => {
       const kind: unknown =
         typeof value === 'object' && value !== null && 'kind' in value ? value.kind : undefined
@@ -122,7 +121,6 @@ const AT_MS = integer(0, SAFE, 'ms')
 const WHOLE = integer(-SAFE, SAFE)
 /** A time that may have fractions, and of a clock that was set back be negative. */
 const NUMBER: Shape<number> = {
-  type: 'number',
   read: (value, name) => {
     if (typeof value === 'number') return value
     throw invalid(name, 'must be a number', value)
@@ -501,7 +499,6 @@ function settingShape(definition: SettingDefinition): Shape<unknown> {
 }
 
 const ANYTHING: Shape<unknown> = {
-  type: 'unknown',
   read: (value) => value,
   schema: {},
 }

@@ -49,7 +49,6 @@ const TIME_MS = integer(0, Number.MAX_SAFE_INTEGER, 'ms')
 const CURSOR_PATTERN = /^(?:~[0-9a-f-]{0,36}|(?:~[0-9a-f-]{0,36} )?\d{1,16}(?: \d{1,16})?)$/
 
 const CURSOR: Shape<string> = {
-  type: 'string',
   read: (value, name) => {
     if (typeof value === 'string' && CURSOR_PATTERN.test(value)) return value
     throw invalid(name, 'must be what another list gave as next', value)

@@ -40,8 +40,8 @@ export interface Shape<Value> {
   readonly read: (value: unknown, name: string) => Value
   /** What JSON Schema says of the value, but for what it is made of. */
   readonly schema: JsonSchema
-  /** What TypeScript calls it. */
-  readonly type: string
+  /** What TypeScript calls it, where options of the library are of it. */
+  readonly type?: string
   /** Of an integer that is a span of time or a point in it. */
   readonly unit?: Unit | undefined
   /** Of a list: what each item is. */
@@ -147,9 +147,9 @@ export function integerOr<Word extends string>(
   bounds: Shape<number>,
   word: Word,
 ): Shape<number | Word> {
+  const { type: _number, ...rest } = bounds
   return {
-    ...bounds,
-    type: `${bounds.type} | '${word}'`,
+    ...rest,
     read: (value, name) => (value === word ? word : bounds.read(value, name)),
     anyOf: [bounds, literal(word)],
   }
@@ -166,7 +166,6 @@ export function literal<Value extends string | boolean>(only: Value): Shape<Valu
       throw invalid(name, `must be ${only}`, value)
     },
     schema: { const: only },
-    type: typeof only === 'string' ? `'${only}'` : String(only),
   }
 }
 
@@ -184,7 +183,6 @@ export function choice<const Value extends string>(
         throw invalid(name, expectation, value)
       }),
     schema: { type: 'string', enum: values },
-    type: values.map((value) => `'${value}'`).join(' | '),
   }
 }
 
@@ -221,7 +219,6 @@ export const OPAQUE: Shape<string> = {
     throw invalid(name, 'must be text', value)
   },
   schema: { type: 'string' },
-  type: 'string',
 }
 
 const HEX = '[0-9a-fA-F]'
@@ -246,7 +243,6 @@ export const FLAG: Shape<boolean> = {
 }
 
 export const RESOURCE: Shape<Resource> = {
-  type: 'Resource',
   read: (value) => parseResource(value),
   schema: {
     type: 'string',
@@ -257,7 +253,6 @@ export const RESOURCE: Shape<Resource> = {
 
 /** An object that its receiver reads. */
 export const ANY_OBJECT: Shape<Readonly<Record<string, unknown>>> = {
-  type: 'object',
   read: (value, name) => {
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
       return value as Readonly<Record<string, unknown>>
@@ -320,13 +315,11 @@ export function nullable<Value>(of: Shape<Value>): Shape<Value | null> {
   return {
     read: (value, name) => (value === null ? null : of.read(value, name)),
     schema: {},
-    type: `${of.type} | null`,
     anyOf: [of, NULL],
   }
 }
 
 const NULL: Shape<null> = {
-  type: 'null',
   read: (value, name) => {
     if (value === null) return null
     throw invalid(name, 'must be null', value)
@@ -346,7 +339,6 @@ interface ListLimit {
 export function list<Item>(of: Shape<Item>, limit: ListLimit): Shape<readonly Item[]> {
   const { min = 0, max, expectation, label } = limit
   return {
-    type: `readonly (${of.type})[]`,
     read: (value, name) => {
       if (!Array.isArray(value)) throw invalid(label ?? name, expectation, value)
       if (value.length < min || value.length > max) {
@@ -442,7 +434,7 @@ function objectShape(fields: Fields, face: Face): Shape<unknown> {
     }
     return copy ?? given
   }
-  return { type: 'object', read, schema: { type: 'object' }, fields }
+  return { read, schema: { type: 'object' }, fields }
 }
 
 /** Who may send a request: one who looks, one who acts on what its own holders hold, one who may everything. */
