@@ -4,6 +4,7 @@ import { isLeaseError } from '../../src/core/errors.ts'
 import type { LeaseApi } from '../../src/service/lease-api.ts'
 import { schemaOf, type JsonSchema } from '../../src/protocol/json-schema.ts'
 import {
+  isApiCall,
   readHttpRequest,
   readRequest,
   REQUEST_NAMES,
@@ -35,12 +36,14 @@ function isRead(name: RequestName, face: 'library' | 'http', value: unknown): bo
   }
 }
 
+type Named = readonly [string, Field<unknown, boolean>]
+
 /** The fields of a request, and of what is in them. */
-function allFields(fields: Fields): readonly Field<unknown, boolean>[] {
-  return Object.values(fields).flatMap((field) => [field, ...fieldsInside(field.shape)])
+function allFields(fields: Fields): readonly Named[] {
+  return Object.entries(fields).flatMap((named) => [named, ...fieldsInside(named[1].shape)])
 }
 
-function fieldsInside({ fields = {}, of }: Shape<unknown>): readonly Field<unknown, boolean>[] {
+function fieldsInside({ fields = {}, of }: Shape<unknown>): readonly Named[] {
   return [...allFields(fields), ...(of === undefined ? [] : fieldsInside(of))]
 }
 
@@ -57,14 +60,21 @@ function defaultsIn({ properties = {}, items }: JsonSchema): Readonly<Record<str
 describe.each(REQUEST_NAMES)('%s', (name) => {
   it('says what it does, who may, and what each field is', () => {
     const { role, says, fields } = REQUESTS[name]
-    const described = allFields(fields)
+    const described = allFields(fields).map(([, field]) => field)
     expect(['reader', 'holder', 'operator']).toContain(role)
+    expect(schemaOf(name).description).toBe(`${says}.`)
     for (const sentence of [says, ...described.map((field) => field.says)]) {
       expect(sentence).toMatch(/^[A-Z0-9`].{3,}[^.\s]$/)
     }
     for (const { more, default: preset } of described) {
       if (more !== undefined) expect(more).toMatch(/^[A-Z0-9`].{3,}[^.]\.$/)
       if (preset !== undefined && 'words' in preset) expect(preset.words).toMatch(/^\S.+[^.\s]$/)
+    }
+  })
+
+  it('counts in milliseconds what says so by its name', () => {
+    for (const [field, { shape }] of allFields(REQUESTS[name].fields)) {
+      expect(shape.unit, field).toBe(field.endsWith('Ms') ? 'ms' : undefined)
     }
   })
 
@@ -185,6 +195,76 @@ describe('a request', () => {
   it('over HTTP does not wait unless it says so', () => {
     expect(schemaOf('acquire').properties?.['waitMs']).toMatchObject({ default: 0 })
     expect(schemaOf('acquire', 'library').properties?.['waitMs']).not.toHaveProperty('default')
+  })
+
+  it.each([
+    [{ metadata: { ticket: 'T-1', size: 2.5, isLast: true } }, true],
+    [{ metadata: { 'ticket\u0000': 1 } }, false],
+    [{ metadata: { ticket: 'T\u0000' } }, false],
+    [{ metadata: { ticket: null } }, false],
+    [{ metadata: { ticket: {} } }, false],
+    [{ metadata: null }, true],
+    [{ scope: { workIds: ['W-1'], tools: ['edit'], namespaces: ['team'] } }, true],
+    [{ scope: { unlimited: false } }, true],
+    [{ scope: { unlimited: true, workIds: [] } }, true],
+    [{ scope: { unlimited: true, workIds: ['W-1'] } }, false],
+    [{ scope: { typo: [] } }, false],
+    [{ scope: { unlimited: true, typo: [] } }, false],
+    [{ resource: `${'k'.repeat(32)}:${'x'.repeat(1_024)}` }, true],
+    [{ resource: `${'k'.repeat(32)}:${'x'.repeat(1_025)}` }, false],
+  ])('with %o is allowed by its schema and its reader, or by neither: %s', (fields, isAllowed) => {
+    const asked = { id: ID, resource: 'work:a', ...WHO, ...fields }
+    expect(isRead('acquire', 'library', asked)).toBe(isAllowed)
+    expect(isValid(schemaOf('acquire', 'library'), asked)).toBe(isAllowed)
+  })
+
+  it.each([
+    ['acquireAll', { group: ID, ...WHO, members: 'x' }, 'resources must be 1..64, got "x"'],
+    ['history', { types: 'x' }, 'types must be a list of event types, got "x"'],
+    [
+      'history',
+      { types: ['lease.issued', 'x'] },
+      'types must be among lease.issued, lease.renewed',
+    ],
+    ['history', { after: 1 }, 'after must be a position, got 1'],
+    ['watch', { kinds: Array.from({ length: 65 }, () => 'x') }, 'kinds must be at most 64 kinds'],
+    [
+      'configure',
+      { key: 'max_renewals', value: '1', scope: 'x', resourceId: null },
+      'scope must be global, kind or resource, got "x"',
+    ],
+    ['batch', { calls: [] }, 'calls must be 1..1000 calls, got 0'],
+    ['batch', { calls: [{ call: 'get', request: [] }] }, 'request must be an object, got an array'],
+  ] as const)('to %s with %o is refused in one line', (name, asked, line) => {
+    expect(() => readRequest(name, asked)).toThrow(line)
+  })
+
+  it('for several kinds of calls at once takes all that have one answer, and names them', () => {
+    const many = { calls: REQUEST_NAMES.filter(isApiCall).map((call) => ({ call, request: {} })) }
+    expect(readRequest('batch', many)).toBe(many)
+    const most = Array.from({ length: 1_001 }, () => ({ call: 'get', request: {} }))
+    expect(() => readRequest('batch', { calls: most })).toThrow('must be 1..1000 calls, got 1001')
+    for (const call of ['watch', 'wakes', 'authorize', 'fleet', 'batch']) {
+      expect(() => readRequest('batch', { calls: [{ call, request: {} }] })).toThrow(
+        /^call must be among get, list, inspect, .*, got /,
+      )
+    }
+  })
+
+  it.each([
+    ...[`~${ID} 12 34`, `~${ID} 12`, `~${ID}`, '~', '~ 12'],
+    ...['12', '12 34', `${'9'.repeat(16)} ${'9'.repeat(16)}`],
+  ])('goes on after %s, which a list may have given as next', (after) => {
+    expect(readRequest('list', { after })).toEqual({ after })
+  })
+
+  it.each([
+    ...['', 'x', '12x', 'x12', '12 34 56', `~${ID}0`, `~${ID}0 12`, `~${ID.toUpperCase()}`],
+    ...['9'.repeat(17), `12 ${'9'.repeat(17)}`, `~${ID}x`, 12, null],
+  ])('does not go on after %s, which no list gave as next', (after) => {
+    expect(() => readRequest('list', { after })).toThrow(
+      'after must be what another list gave as next',
+    )
   })
 
   it('that changes something names its holder or operator', () => {
