@@ -92,6 +92,9 @@ const METADATA_FIELD = optional(
   'Text, numbers and truth values by name, beside `reason`; shown to blocked requests',
 )
 const WHY = reworded(REASON, 'Kept in the history', { more: 'At most 1 KiB.' })
+const WHY_OF_OPERATOR = reworded(WHY, 'Kept in the history; by default it says who did it', {
+  more: 'At most 1 KiB.',
+})
 
 /** Where a lease is: who knows the resource saves a look-up, and no right depends on it. */
 const PLACE = {
@@ -425,7 +428,7 @@ export const CHANGES = {
     {
       ...PLACE,
       by: OPERATOR,
-      reason: reworded(WHY, 'Kept in the history; by default it says who did it'),
+      reason: WHY_OF_OPERATOR,
       graceMs: optional(
         GRACE_MS,
         'How long the holder may take to finish; it hears of it through `revoking`',
@@ -610,7 +613,7 @@ export const CHANGES = {
     {
       holder: reworded(HOLDER, 'Whose leases and tickets are ended'),
       by: OPERATOR,
-      reason: reworded(WHY, 'Kept in the history; by default it says who did it'),
+      reason: WHY_OF_OPERATOR,
     },
   ),
   cleanup: request(

@@ -12,7 +12,13 @@ import {
   type RequestName,
   type RequestOf,
 } from '../../src/protocol/requests.ts'
-import { object, type Field, type Fields, type Shape } from '../../src/protocol/shape.ts'
+import {
+  object,
+  sentenceOf,
+  type Field,
+  type Fields,
+  type Shape,
+} from '../../src/protocol/shape.ts'
 import { fc } from '../fast-check.ts'
 import { allowed, nearly } from './arbitrary-values.ts'
 import { isValid, unknownKeywords } from './json-schema-check.ts'
@@ -159,6 +165,10 @@ describe('a request', () => {
     expect(() => readHttpRequest('acquire', asked)).toThrow(
       'waitMs must be an integer 0..60000, got 86400000',
     )
+    expect(readRequest('acquire', { ...asked, waitMs: 'configured' }).waitMs).toBe('configured')
+    expect(() => readHttpRequest('acquire', { ...asked, waitMs: 'configured' })).toThrow(
+      'waitMs must be an integer 0..60000, got "configured"',
+    )
     expect(readHttpRequest('acquire', { resource: 'work:a', holder: 'ann' }).id).toBeUndefined()
     expect(() => readHttpRequest('list', { limit: 1_001 })).toThrow(
       'limit must be an integer 1..1000',
@@ -226,6 +236,11 @@ describe('a request', () => {
       { types: ['lease.issued', 'x'] },
       'types must be among lease.issued, lease.renewed',
     ],
+    [
+      'acquire',
+      { under: Array.from({ length: 65 }, () => ID) },
+      'under must be at most 64 lease ids, got 65',
+    ],
     ['history', { after: 1 }, 'after must be a position, got 1'],
     ['watch', { kinds: Array.from({ length: 65 }, () => 'x') }, 'kinds must be at most 64 kinds'],
     [
@@ -237,6 +252,24 @@ describe('a request', () => {
     ['batch', { calls: [{ call: 'get', request: [] }] }, 'request must be an object, got an array'],
   ] as const)('to %s with %o is refused in one line', (name, asked, line) => {
     expect(() => readRequest(name, asked)).toThrow(line)
+  })
+
+  it.each([
+    ['acquire', { resource: 'work:a', holder: 'ann' }, 'tokenName', 'ci'],
+    ['history', {}, 'unbroken', true],
+  ] as const)('to %s over HTTP with %o has no %s', (name, asked, field, value) => {
+    expect(readHttpRequest(name, asked)).toBe(asked)
+    expect(() => readHttpRequest(name, { ...asked, [field]: value })).toThrow(
+      new RegExp(`^request must be among .*, got "${field}"$`),
+    )
+    expect(schemaOf(name).properties).not.toHaveProperty(field)
+  })
+
+  it('says of a reason of its own how long it may be', () => {
+    for (const { fields } of Object.values(REQUESTS)) {
+      const { reason } = fields as Fields
+      if (reason !== undefined) expect(sentenceOf(reason)).toContain('1 KiB')
+    }
   })
 
   it('for several kinds of calls at once takes all that have one answer, and names them', () => {
