@@ -74,7 +74,8 @@ describe.each(REQUEST_NAMES)('%s', (name) => {
     }
     for (const { more, default: preset } of described) {
       if (more !== undefined) expect(more).toMatch(/^[A-Z0-9`].{3,}[^.]\.$/)
-      if (preset !== undefined && 'words' in preset) expect(preset.words).toMatch(/^\S.+[^.\s]$/)
+      const text = preset === undefined || 'value' in preset ? 'its value' : preset.words
+      expect(text).toMatch(/^\S.+[^.\s]$/)
     }
   })
 
@@ -202,6 +203,17 @@ describe('a request', () => {
     expect(defaultsIn(schemaOf(name, 'library'))).toEqual(defaults)
   })
 
+  it.each([
+    ['watch', 'after', 'from now on'],
+    ['settings', 'resource', 'the global values'],
+    ['acquire', 'ttlMs', 'the configured `default_ttl_seconds`; where none is configured 30 s for'],
+    ['release', 'note', 'those it has'],
+    ['authorize', 'spending', 'nothing'],
+  ] as const)('to %s without %s counts as with %s', (name, field, words) => {
+    const { description } = schemaOf(name).properties?.[field] ?? {}
+    expect(description).toContain(`. Default: ${words}`)
+  })
+
   it('over HTTP does not wait unless it says so', () => {
     expect(schemaOf('acquire').properties?.['waitMs']).toMatchObject({ default: 0 })
     expect(schemaOf('acquire', 'library').properties?.['waitMs']).not.toHaveProperty('default')
@@ -240,6 +252,11 @@ describe('a request', () => {
       'acquire',
       { under: Array.from({ length: 65 }, () => ID) },
       'under must be at most 64 lease ids, got 65',
+    ],
+    [
+      'claim',
+      { id: ID, resource: 'work:a', ...WHO, expects: 'x' },
+      'expects must be offer or nothing, got "x"',
     ],
     ['history', { after: 1 }, 'after must be a position, got 1'],
     ['watch', { kinds: Array.from({ length: 65 }, () => 'x') }, 'kinds must be at most 64 kinds'],
