@@ -77,41 +77,38 @@ interface Kinded {
 }
 
 /** One of several outcomes, told apart by `kind`. */
-function outcomes<Type extends Kinded>(kinds: {
-  readonly [Kind in Type['kind']]: FieldsOf<Omit<Extract<Type, { readonly kind: Kind }>, 'kind'>>
-}): Shape<Type> {
-  const shapes = Object.entries(kinds).map(([kind, fields]): [string, Shape<unknown>] => {
-    const own = { kind: required(literal(kind), 'What came of it'), ...(fields as Fields) }
-    return [kind, object(own, 'answer')]
-  })
-  return oneOf(shapes) as Shape<Type>
+interface Outcomes<Type> extends Shape<Type> {
+  readonly byKind: ReadonlyMap<unknown, Shape<unknown>>
 }
 
-function oneOf(shapes: readonly (readonly [string, Shape<unknown>])[]): Shape<unknown> {
-  const byKind = new Map(shapes)
+function outcomes<Type extends Kinded>(kinds: {
+  readonly [Kind in Type['kind']]: FieldsOf<Omit<Extract<Type, { readonly kind: Kind }>, 'kind'>>
+}): Outcomes<Type> {
+  const shapes = Object.entries(kinds).map(([kind, fields]) => {
+    const own = { kind: required(literal(kind), 'What came of it'), ...(fields as Fields) }
+    return [kind, object(own, 'answer')] as const
+  })
+  return oneOf(new Map(shapes))
+}
+
+function oneOf<Type>(byKind: ReadonlyMap<unknown, Shape<unknown>>): Outcomes<Type> {
   return {
     read: (value, name) => {
       const kind: unknown =
         typeof value === 'object' && value !== null && 'kind' in value ? value.kind : undefined
-      const shape = typeof kind === 'string' ? byKind.get(kind) : undefined
-      if (shape !== undefined) return shape.read(value, name)
+      const shape = byKind.get(kind)
+      if (shape !== undefined) return shape.read(value, name) as Type
       throw invalid(name, `must be of a kind among ${[...byKind.keys()].join(', ')}`, kind)
     },
     schema: {},
     anyOf: [...byKind.values()],
+    byKind,
   }
 }
 
 /** One of these outcomes or of those. */
-function either<One extends Kinded, Other extends Kinded>(
-  one: Shape<One>,
-  other: Shape<Other>,
-): Shape<One | Other> {
-  const kindsOf = ({
-    anyOf = [],
-  }: Shape<unknown>): readonly (readonly [string, Shape<unknown>])[] =>
-    anyOf.map((shape) => [String(shape.fields?.['kind']?.shape.schema.const), shape])
-  return oneOf([...kindsOf(one), ...kindsOf(other)]) as Shape<One | Other>
+function either<One, Other>(one: Outcomes<One>, other: Outcomes<Other>): Outcomes<One | Other> {
+  return oneOf(new Map([...one.byKind, ...other.byKind]))
 }
 
 const SAFE = Number.MAX_SAFE_INTEGER
@@ -257,7 +254,7 @@ const LEASE = required(LEASE_INFO, 'The lease')
 const REPEATED = required(FLAG, 'The request was heard before, and this is its first effect again')
 
 /** Why a request was refused. */
-export const REFUSAL: Shape<Refusal> = outcomes<Refusal>({
+const REFUSAL: Outcomes<Refusal> = outcomes<Refusal>({
   held: {
     resource: required(NAME, 'What was asked for'),
     blockers: BLOCKERS,

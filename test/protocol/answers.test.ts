@@ -51,10 +51,19 @@ it('an answer may have fields that this version does not know', () => {
   expect(isValid(answerSchemaOf('cleanup'), answer)).toBe(true)
 })
 
-it('an answer of a kind that is not known, or without what it needs, is refused', () => {
-  expect(() => readAnswer('renew', { kind: 'gone' })).toThrow(
-    'answer must be of a kind among renewed',
-  )
-  expect(() => readAnswer('renew', { kind: 'renewed' })).toThrow('lease must be an object')
-  expect(() => readAnswer('list', { leases: [] })).toThrow('more must be true or false')
+it.each([
+  ['renew', { kind: 'gone' }, 'answer must be of a kind among renewed, held, not_found, '],
+  ['renew', {}, 'got undefined'],
+  ['renew', 'renewed', 'answer must be of a kind among renewed'],
+  ['renew', null, 'answer must be of a kind among renewed'],
+  ['renew', { kind: 'renewed' }, 'lease must be an object'],
+  ['list', { leases: [] }, 'more must be true or false'],
+  ['list', { leases: 'none' }, 'leases must be a list, got "none"'],
+  ['list', { leases: [], more: false, next: 1 }, 'next must be text, got 1'],
+  ['claim', { kind: 'waiting', waitedMs: '5' }, 'waitedMs must be a number, got "5"'],
+  ['claim', { kind: 'held', notWaiting: 'x' }, 'must be not_asked, own, own_transfer or waiting_d'],
+  ['claim', { kind: 'terminal', releaseReason: 'x' }, 'must be transferred, got "x"'],
+  ['revokeAll', -1, 'answer must be an integer 0..9007199254740991, got -1'],
+] as const)('to %s no answer is %j', (name, answer, line) => {
+  expect(() => readAnswer(name, answer)).toThrow(line)
 })
