@@ -1,7 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { HolderClock, type Moment } from '../../src/client/holder-clock.ts'
 import {
-  beginHolding,
   dueWindow,
   isOverForHolder,
   leftMs,
@@ -9,76 +7,33 @@ import {
   type Holding,
   type HoldingAction,
   type HoldingEvent,
-  type HoldingStep,
-  type Instant,
 } from '../../src/client/holding.ts'
-import { LeaseError, type ErrorCode } from '../../src/core/errors.ts'
-import { describeEntry, type LeaseInfo } from '../../src/core/lease.ts'
+import { ROOT_DELEGATION } from '../../src/core/delegation.ts'
+import { withDelegation, type LeaseInfo } from '../../src/core/lease.ts'
 import type { Refusal } from '../../src/core/outcome.ts'
-import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
-import { id, lease, nowAt } from '../core/builders.ts'
+import { UNLIMITED_SCOPE } from '../../src/core/scope.ts'
+import { id } from '../core/builders.ts'
 import { fc } from '../fast-check.ts'
-
-const clock = new HolderClock(new FakeRuntime())
-const TTL_MS = 30_000
-/** What a holder counts on of it: one percent is given away. */
-const SPAN_MS = 29_700
-const FENCE = 7
-const GRANTED: LeaseInfo = {
-  ...describeEntry(lease({ ttlMs: TTL_MS }), nowAt(1)),
-  ...{ ttlMs: TTL_MS, remainingMs: TTL_MS, renewals: 0, fence: FENCE },
-}
-
-function moment(ms: number): Moment {
-  return { monotonicMs: ms, bootMs: null, wallMs: ms }
-}
-
-function at(ms: number): Instant {
-  return { clock, now: moment(ms) }
-}
-
-function begin(lease: Partial<LeaseInfo> = {}, autoRenew = true): Holding {
-  const info = { ...GRANTED, ...lease }
-  const term = { from: moment(0), spanMs: info.ttlMs }
-  const granted = { lease: info, fence: FENCE, term, autoRenew, limitsHold: false }
-  return beginHolding(granted, at(0)).holding
-}
-
-/** The last of several events, each at its time. */
-function play(
-  start: Holding,
-  ...events: readonly (readonly [number, HoldingEvent])[]
-): HoldingStep {
-  let step: HoldingStep = { holding: start, actions: [] }
-  for (const [ms, event] of events) step = stepHolding(step.holding, event, at(ms))
-  return step
-}
-
-const TIME: HoldingEvent = { kind: 'time' }
-const DUE = { kind: 'due', newId: () => 'renewal-1' } as const satisfies HoldingEvent
-
-function renewed(fromMs: number, lease: Partial<LeaseInfo> = {}): HoldingEvent {
-  const info = { ...GRANTED, renewals: 1, ...lease }
-  return { kind: 'renewed', lease: info, from: moment(fromMs) }
-}
-
-function failed(code: ErrorCode): HoldingEvent {
-  return { kind: 'renewal_failed', error: new LeaseError(code, 'a fault of the test') }
-}
-
-function revoking(endUs: number, remainingMs: number): Partial<LeaseInfo> {
-  const by = { by: 'operator', reason: null }
-  return { revoking: by, deadline: { domain: 'test', us: endUs }, remainingMs }
-}
-
-function namesOf({ actions }: HoldingStep): readonly string[] {
-  return actions.map((action) => (action.kind === 'notify' ? action.name : action.kind))
-}
-
-const NOT_FOUND: Refusal = { kind: 'not_found', leaseId: id(1) }
-const TERMINAL: Refusal = { kind: 'terminal', leaseId: id(1), state: 'released' }
-const LIMIT: Refusal = { kind: 'renewal_limit', leaseId: id(1), limit: 'its maxRenewals of 0' }
-const SOON: Refusal = { kind: 'does_not_extend', leaseId: id(1), expiresAtMs: 9 }
+import {
+  at,
+  begin,
+  DUE,
+  failed,
+  FENCE,
+  GRANTED,
+  LIMIT,
+  moment,
+  namesOf,
+  NOT_FOUND,
+  play,
+  renewed,
+  revoking,
+  SOON,
+  SPAN_MS,
+  TERMINAL,
+  TIME,
+  TTL_MS,
+} from './holding-play.ts'
 
 describe('a holding at its boundary ticks', () => {
   it.each([
@@ -195,6 +150,159 @@ describe('a holder that is asked to finish', () => {
   })
 })
 
+describe('what a holder is told', () => {
+  it('of doubt: why, and how much is left', () => {
+    const { actions } = play(begin(), [10_000, DUE], [10_500, failed('STORE_UNAVAILABLE')])
+    expect(actions).toMatchObject([
+      {
+        ...{ kind: 'notify', name: 'uncertain' },
+        event: { remainingMs: 19_200, cause: { code: 'STORE_UNAVAILABLE' } },
+      },
+    ])
+    const mistake = play(begin(), [9_000, { kind: 'renewal_failed', error: new TypeError('ours') }])
+    expect(mistake.actions).toMatchObject([{ event: { remainingMs: 20_700, cause: null } }])
+  })
+
+  it('of a confirmed renewal: how much is left now, and how many there were', () => {
+    const doubted = play(begin(), [10_000, DUE], [10_500, failed('STORE_UNAVAILABLE')])
+    const { actions } = play(doubted.holding, [10_700, renewed(10_600, { renewals: 4 })])
+    expect(actions).toEqual([
+      { kind: 'notify', name: 'recovered', event: { remainingMs: 29_600 } },
+      { kind: 'notify', name: 'renewed', event: { remainingMs: 29_600, renewals: 4 } },
+    ])
+  })
+
+  it('of a wish to have it finished: by whom, why, and how much is left', () => {
+    const lease = { ...GRANTED, ...revoking(9, 2_001) }
+    const { actions } = play(begin(), [5_000, { kind: 'looked', lease, sent: moment(4_000) }])
+    expect(actions).toEqual([
+      {
+        ...{ kind: 'notify', name: 'revoking' },
+        event: { by: 'operator', reason: null, remainingMs: 980 },
+      },
+    ])
+  })
+
+  it('of the loss: one error, with the reason, which the holding keeps', () => {
+    const { actions, holding } = play(begin(), [SPAN_MS, TIME])
+    expect(actions[0]).toEqual({ kind: 'notify', name: 'lost', event: { error: holding.loss } })
+    expect(holding.loss).toMatchObject({
+      code: 'LEASE_LOST',
+      details: { leaseId: GRANTED.id, reason: 'deadline_passed' },
+    })
+  })
+
+  it.each([
+    ['its parent ended', { kind: 'parent_ended' }, 'parent_ended'],
+    ['it was transferred', { kind: 'transferred' }, 'transferred'],
+    ['it is gone', { kind: 'looked', lease: null, sent: moment(1) }, 'not_found'],
+    [
+      'it has ended',
+      { kind: 'looked', lease: { ...GRANTED, state: 'expired' }, sent: moment(1) },
+      'expired',
+    ],
+    ['something else was refused', { kind: 'refused', refusal: NOT_FOUND }, 'not_found'],
+    [
+      'a release was refused for a reason that says nothing of it',
+      { kind: 'release_refused', refusal: SOON },
+      'released',
+    ],
+  ] as const)('where %s', (_name, event, reason) => {
+    const { holding, actions } = play(begin(), [1_000, event])
+    expect(namesOf({ holding, actions })).toEqual(['lost'])
+    expect(holding.loss?.details['reason']).toBe(reason)
+    expect(dueWindow(holding, at(1_000)).dueMs).toBe(SPAN_MS)
+  })
+
+  it('nothing of a refusal that says nothing of the lease', () => {
+    const { holding, actions } = play(begin(), [1_000, { kind: 'refused', refusal: SOON }])
+    expect([holding.state, actions]).toEqual(['held', []])
+  })
+})
+
+describe('a renewal that fails again and again', () => {
+  it('is sent again after pauses that grow to a twelfth of the term, and comes no sooner than 5 ms', () => {
+    let { holding } = play(begin(), [10_000, DUE])
+    const pauses = [10_100, 10_200, 10_300, 10_400, 10_500, 10_600].map((ms) => {
+      holding = play(holding, [ms, failed('STORE_UNAVAILABLE')]).holding
+      return dueWindow(holding, at(ms)).dueMs - ms
+    })
+    expect(pauses).toEqual([100, 200, 400, 800, 1_600, 2_500])
+    const short = play(begin({ ttlMs: 30 }), [10, DUE], [11, failed('STORE_UNAVAILABLE')])
+    expect(dueWindow(short.holding, at(11)).dueMs).toBe(16)
+  })
+
+  it('is not sent again where the store refuses it for good, nor when doubt begins', () => {
+    const { holding } = play(begin(), [10_000, DUE], [10_100, failed('INVALID_INPUT')])
+    expect(dueWindow(holding, at(10_100)).dueMs).toBe(SPAN_MS)
+    expect(namesOf(play(holding, [20_000, DUE]))).toEqual([])
+  })
+
+  it('may go along with others a little sooner than planned', () => {
+    const { holding } = play(begin(), [10_000, DUE], [10_100, failed('STORE_UNAVAILABLE')])
+    expect(dueWindow(holding, at(10_100))).toEqual({ dueMs: 10_200, earliestMs: 10_170 })
+  })
+
+  it('has a new id once it is known that it did not happen', () => {
+    const counted = begin({ maxRenewals: 3 })
+    const { holding } = play(counted, [10_000, DUE], [10_500, failed('STORE_UNAVAILABLE')])
+    const again = play(holding, [11_000, { kind: 'due', newId: () => 'another' }])
+    const sent = { requestId: 'another', firstSent: moment(11_000) }
+    expect(again.actions).toEqual([{ kind: 'send_renewal', renewal: sent }])
+  })
+
+  it('keeps its id where an earlier answer to it was lost', () => {
+    const counted = begin({ maxRenewals: 3 })
+    const lost = play(counted, [10_000, DUE], [10_500, failed('STORE_OUTCOME_UNKNOWN')])
+    const failedToo = play(lost.holding, [11_000, DUE], [11_500, failed('STORE_UNAVAILABLE')])
+    const again = play(failedToo.holding, [12_000, { kind: 'due', newId: () => 'another' }])
+    expect(again.actions).toMatchObject([{ renewal: { requestId: 'renewal-1' } }])
+  })
+})
+
+describe('a renewal that the holder has sent itself', () => {
+  it('goes instead of the planned one, which follows when doubt begins', () => {
+    const { holding, actions } = play(begin(), [10_000, { ...DUE, isAsked: true }])
+    expect(actions).toEqual([])
+    expect(dueWindow(holding, at(10_000)).dueMs).toBe(19_700)
+    const later = play(holding, [19_700, { ...DUE, isAsked: true }])
+    expect(namesOf(later)).toEqual(['uncertain', 'send_renewal'])
+  })
+})
+
+describe('a renewal that was refused', () => {
+  const refused = (refusal: Refusal, ms: number): Holding => {
+    return play(begin(), [10_000, DUE], [ms, { kind: 'renewal_refused', refusal }]).holding
+  }
+
+  it('as too soon is sent again a twelfth of the term later, or at its third', () => {
+    expect(dueWindow(refused(SOON, 10_100), at(10_100)).dueMs).toBe(12_600)
+    const early = play(begin(), [7_000, DUE], [7_000, { kind: 'renewal_refused', refusal: SOON }])
+    expect(dueWindow(early.holding, at(7_000)).dueMs).toBe(10_000)
+  })
+
+  it('because its parent must be renewed first is sent again as well', () => {
+    const first = { ...LIMIT, parentId: id(2) }
+    expect(dueWindow(refused(first, 10_100), at(10_100)).dueMs).toBe(12_600)
+  })
+
+  it('at its limit is not sent again, and the loss is told with the first limit', () => {
+    const other: Refusal = { ...LIMIT, limit: 'another limit' }
+    const limited = refused(LIMIT, 10_100)
+    const again = play(limited, [10_200, { kind: 'renewal_refused', refusal: other }])
+    expect(dueWindow(again.holding, at(10_200)).dueMs).toBe(19_700)
+    const { holding } = play(again.holding, [SPAN_MS, TIME])
+    expect(holding.loss?.message).toContain('was lost: it has reached its maxRenewals of 0')
+  })
+
+  it('during a grace is no reason to look: the end is known', () => {
+    const asked = { ...GRANTED, ...revoking(9, 20_001) }
+    const { holding } = play(begin(), [10_000, { kind: 'looked', lease: asked, sent: moment(1) }])
+    const step = play(holding, [10_100, { kind: 'renewal_refused', refusal: LIMIT }])
+    expect(namesOf(step)).toEqual([])
+  })
+})
+
 describe('the end of a holding', () => {
   it('is final: nothing but its own release that was refused changes it', () => {
     const released = play(begin(), [1_000, { kind: 'released' }])
@@ -235,6 +343,68 @@ describe('what a store describes', () => {
     expect(namesOf(step)).toEqual(['new_fence'])
     const { holding } = play(step.holding, [1_100, { kind: 'described', lease: older, sent }])
     expect([holding.fence, holding.mode, holding.info.fence]).toEqual([9, 'exclusive', 9])
+  })
+
+  it.each([
+    ['that it is shared now is believed', 'exclusive', { mode: 'shared' }, 'shared'],
+    ['that it is exclusive, with the fence it has, is older', 'shared', {}, 'shared'],
+    ['with an older fence is not believed', 'exclusive', { mode: 'shared', fence: 3 }, 'exclusive'],
+    ['without a fence is not believed', 'exclusive', { mode: 'shared', fence: null }, 'exclusive'],
+  ] as const)('%s', (_name, mode, described, expected) => {
+    const lease = { ...GRANTED, mode: 'exclusive', ...described } as const
+    const step = play(begin({ mode }), [1_000, { kind: 'described', lease, sent: moment(900) }])
+    expect([step.holding.mode, step.holding.fence, step.actions]).toEqual([expected, FENCE, []])
+    expect([step.holding.info.mode, step.holding.info.fence]).toEqual([expected, FENCE])
+  })
+
+  it('after fewer renewals is older, and after as many as before is newer', () => {
+    const { holding } = play(begin(), [900, renewed(800, { renewals: 2, reason: 'second' })])
+    const reasonAfter = (renewals: number): string | null => {
+      const lease = { ...GRANTED, renewals, reason: 'described' }
+      return play(holding, [1_000, { kind: 'described', lease, sent: moment(900) }]).holding.info
+        .reason
+    }
+    expect([reasonAfter(1), reasonAfter(2)]).toEqual(['second', 'described'])
+  })
+
+  it('of a wish to have it finished stays, whatever older description arrives', () => {
+    const asked = { ...GRANTED, ...revoking(9, 20_001) }
+    const step = play(
+      begin(),
+      [1_000, { kind: 'described', lease: asked, sent: moment(900) }],
+      [1_100, { kind: 'described', lease: GRANTED, sent: moment(800) }],
+    )
+    expect(step.holding.info.revoking).toEqual({ by: 'operator', reason: null })
+    const twice = play(step.holding, [
+      1_200,
+      { kind: 'described', lease: asked, sent: moment(900) },
+    ])
+    expect(namesOf(twice)).toEqual([])
+    const sooner = { ...GRANTED, ...revoking(8, 5_001) }
+    const third = play(step.holding, [
+      1_200,
+      { kind: 'described', lease: sooner, sent: moment(900) },
+    ])
+    expect(namesOf(third)).toEqual(['revoking'])
+    expect(leftMs(third.holding, at(1_200))).toBe(4_650)
+  })
+
+  it('of a grace that ends after the term does not prolong it', () => {
+    const asked = { ...GRANTED, ...revoking(9, 40_001) }
+    const step = play(begin(), [1_000, { kind: 'described', lease: asked, sent: moment(900) }])
+    expect(leftMs(step.holding, at(1_000))).toBe(SPAN_MS - 1_000)
+    expect(namesOf(step)).toEqual(['revoking'])
+  })
+
+  it('of a child counts its part of the budget as used, once', () => {
+    const limited = { scope: UNLIMITED_SCOPE, limits: { tokens: 10 }, used: { tokens: 2 } }
+    const parent = begin(withDelegation(GRANTED, { ...ROOT_DELEGATION, ...limited }))
+    const derived = { kind: 'derived', child: { id: id(5), budget: { tokens: 3 } } } as const
+    const { holding } = play(parent, [1_000, derived], [1_100, derived])
+    expect(holding.info.delegation).toMatchObject({ used: { tokens: 5 }, children: [id(5)] })
+    expect(holding.info.budgetLeft).toEqual({ tokens: 5 })
+    const unlimited = play(begin(), [1_000, { kind: 'derived', child: { id: id(6) } }])
+    expect(unlimited.holding.info.delegation).toMatchObject({ used: {}, children: [id(6)] })
   })
 })
 
