@@ -474,9 +474,11 @@ DECLARE
   superseded bigint;
   last bigint;
 BEGIN
-  -- Wall times of the ledger hardly ever go back, so the first event that is too young ends the search.
-  young := coalesce((SELECT seq FROM tenure.ledger
-    WHERE at_ms >= ended_before AND namespace = p_namespace ORDER BY seq LIMIT 1),
+  -- Wall times of the ledger hardly ever go back, so the first end that is too young ends the search.
+  young := coalesce((SELECT min(first.seq)
+    FROM unnest('{released,expired,revoked,failed}'::text[]) AS states(state) CROSS JOIN LATERAL (
+      SELECT e.seq FROM tenure.ledger AS e WHERE e.ended = state AND e.namespace = p_namespace
+        AND e.at_ms >= ended_before ORDER BY e.seq + 0 LIMIT 1) AS first),
     9223372036854775807);
   -- An id that failed may have come back: only the last event of a lease tells how it ended.
   SELECT array_agg(lease_id) INTO gone FROM (
@@ -485,7 +487,7 @@ BEGIN
       AND e.namespace = p_namespace AND e.ended_at < ended_before
       AND e.ended_at + (e.data->'ended'->'body'->>'ttlMs')::bigint < p_now_ms
       AND NOT EXISTS (SELECT 1 FROM tenure.ledger AS later
-        WHERE later.lease_id = e.lease_id AND later.namespace = p_namespace AND later.seq > e.seq)
+        WHERE later.lease_id = e.lease_id AND later.namespace = p_namespace AND later.seq + 0 > e.seq)
     LIMIT batch) AS ended;
   leases := coalesce(cardinality(gone), 0);
   WITH removed AS (DELETE FROM tenure.ledger
@@ -496,20 +498,27 @@ BEGIN
     SELECT id FROM tenure.requests WHERE keep_until < p_now_ms AND namespace = p_namespace
     LIMIT batch);
   GET DIAGNOSTICS marks = ROW_COUNT;
-  -- Old renewals and advances say nothing once a later one is kept, and no client can repeat the request any more.
-  DELETE FROM tenure.ledger WHERE seq IN (
-    SELECT old.seq FROM tenure.ledger AS old
-    WHERE old.seq < young AND old.namespace = p_namespace AND old.at_ms < ended_before
-      AND CASE old.type
-        WHEN 'renewed' THEN old.request_id IS NULL OR old.at_ms < p_now_ms - ${TTL_MS_MAX}
-        WHEN 'advanced' THEN old.at_ms + coalesce((SELECT (l.body->>'ttlMs')::bigint
-          FROM tenure.live_leases AS l WHERE l.id = old.lease_id AND l.namespace = p_namespace),
-          ${TTL_MS_MAX}) < p_now_ms
-        ELSE false END
-      AND EXISTS (SELECT 1 FROM tenure.ledger AS later WHERE later.lease_id = old.lease_id
-        AND later.namespace = p_namespace AND later.seq > old.seq AND later.type = old.type)
-    LIMIT batch);
-  GET DIAGNOSTICS superseded = ROW_COUNT;
+  superseded := 0;
+  -- This goes through all that is old: with what has ended still among it, each batch would take as long as the whole.
+  IF leases < batch THEN
+    young := coalesce((SELECT seq FROM tenure.ledger
+      WHERE at_ms >= ended_before AND namespace = p_namespace ORDER BY seq LIMIT 1),
+      9223372036854775807);
+    -- Old renewals and advances say nothing once a later one is kept, and no client can repeat the request any more.
+    DELETE FROM tenure.ledger WHERE seq IN (
+      SELECT old.seq FROM tenure.ledger AS old
+      WHERE old.seq < young AND old.namespace = p_namespace AND old.at_ms < ended_before
+        AND CASE old.type
+          WHEN 'renewed' THEN old.request_id IS NULL OR old.at_ms < p_now_ms - ${TTL_MS_MAX}
+          WHEN 'advanced' THEN old.at_ms + coalesce((SELECT (l.body->>'ttlMs')::bigint
+            FROM tenure.live_leases AS l WHERE l.id = old.lease_id AND l.namespace = p_namespace),
+            ${TTL_MS_MAX}) < p_now_ms
+          ELSE false END
+        AND EXISTS (SELECT 1 FROM tenure.ledger AS later WHERE later.lease_id = old.lease_id
+          AND later.namespace = p_namespace AND later.seq > old.seq AND later.type = old.type)
+      LIMIT batch);
+    GET DIAGNOSTICS superseded = ROW_COUNT;
+  END IF;
   walked_to := tenure.forget_realms_v9(p_namespace, p_now_ms - ${REALM_MEMORY_MS}, p_after, batch);
   events := events + superseded;
   more := batch IN (leases, marks, superseded) OR walked_to IS NOT NULL;

@@ -57,10 +57,10 @@ async function ask(url: string, text: string): Promise<readonly Read[]> {
 const OTHERS = `SELECT count(*) AS read FROM pg_stat_activity
   WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`
 
-/** How many entries all connections that were closed found through an index: they tell before they are gone. */
-async function readSoFar(url: string): Promise<number> {
+/** How many entries all connections that were closed found through an index, or in another way: they tell before they are gone. */
+async function readSoFar(url: string, found = 'idx_tup_fetch'): Promise<number> {
   while (Number((await ask(url, OTHERS))[0]?.read) > 0);
-  const text = `SELECT sum(idx_tup_fetch) AS read FROM pg_stat_user_tables WHERE relname IN ('live_leases', 'ledger')`
+  const text = `SELECT sum(${found}) AS read FROM pg_stat_user_tables WHERE relname IN ('live_leases', 'ledger')`
   const [row] = await ask(url, text)
   return Number(row?.read)
 }
@@ -97,4 +97,43 @@ describe.each([
     await backend.close()
     expect((await readSoFar(place.url)) - before).toBeLessThan(LIVE / 4)
   })
+})
+
+/** Renewals of a lease that is live, which stay for as long as they can be repeated, and after them leases that may go. */
+async function manyThatStay(client: pg.Client, gone: number): Promise<void> {
+  const columns =
+    'at_ms, fence, ended_at, version, namespace, type, ended, resource, holder, session'
+  const like = (type: string): string =>
+    `(SELECT * FROM tenure.ledger WHERE type = '${type}' LIMIT 1)`
+  const insert = `INSERT INTO tenure.ledger (seq, lease_id, request_id, data, ${columns})`
+  const rest = columns.replace('type', `'renewed'`)
+  await client.query(`${insert} SELECT seq + 1000 + n, lease_id, gen_random_uuid(), data, ${rest}
+    FROM generate_series(1, ${20_000}) AS n, ${like('issued')} AS one`)
+  await client.query(`${insert} SELECT seq + 50000 + n, gen_random_uuid(), NULL, data, ${columns}
+    FROM generate_series(1, ${gone}) AS n, ${like('released')} AS one`)
+  await client.query('ANALYZE tenure.ledger')
+}
+
+it('a batch of pruning looks at little more than it removes, however much may not go yet', async () => {
+  await using place = await freshDatabase()
+  const dayMs = 86_400_000
+  const nowUs = (Date.now() - 10 * dayMs) * 1_000
+  const backend = await openPostgresBackend({ url: place.url, poolSize: 1, nowUs: () => nowUs })
+  const leases = ['work:a', 'work:b'].map((name) => leaseOf(name, { nowUs }))
+  const attempts = leases.map((lease) => grantOf(lease, nowUs))
+  await backend.attempt({ settingsRevision: 1, attempts })
+  const ended = leases.slice(1).map((entry) => releaseOf({ entry, version: 1, claim: 1 }, nowUs))
+  await backend.attempt({ settingsRevision: 1, attempts: ended.map(({ attempt }) => attempt) })
+  await backend.close()
+  const client = new pg.Client({ connectionString: place.url })
+  await client.connect()
+  await manyThatStay(client, 400)
+  await client.end()
+  const inAnyWay = 'idx_tup_fetch + seq_tup_read'
+  const before = await readSoFar(place.url, inAnyWay)
+  const prune = `SELECT leases AS read FROM tenure.namespaces,
+    tenure.prune_v9(number, ${Date.now() - 7 * dayMs}, ${Date.now()}, 100, '')`
+  const [row] = await ask(place.url, prune)
+  expect(Number(row?.read)).toBe(100)
+  expect((await readSoFar(place.url, inAnyWay)) - before).toBeLessThan(100 * 20)
 })
