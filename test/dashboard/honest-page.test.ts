@@ -1,4 +1,7 @@
-/** What the page says where it does not know: of a hold whose beginning it has not read, and of an act whose answer was lost. */
+/**
+ * What the page says where it does not know: of a hold whose beginning it has not read, and of an act whose answer was lost.
+ * And that it does not go on asking for what its server does not have.
+ */
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 import { openApi } from '../../src/open.ts'
@@ -54,4 +57,17 @@ it('says that a revocation may have happened, where its answer was lost', async 
   const outcome = await page.locator('dialog .outcome').textContent()
   expect((await api.get({ id }))?.state).toBe('revoked')
   expect(outcome).toBe('It is not known whether it happened: the server cannot be reached')
+})
+
+it('asks a server that has no keys of polling services for them once', async () => {
+  const server = await serve(workshop())
+  const page = await openPage({ browser })
+  const asked: string[] = []
+  page.on('request', (request) => asked.push(new URL(request.url()).pathname))
+  await page.goto(`${server.url}/#/fleet`)
+  const ofFleets = (): readonly string[] => asked.filter((path) => path.startsWith('/v1/fleets/'))
+  // What the view reads again, it reads every five seconds.
+  const readAgain = (): number => asked.filter((path) => path === '/v1/events').length
+  await expect.poll(readAgain, { timeout: 60_000 }).toBeGreaterThan(3)
+  expect(ofFleets()).toEqual(['/v1/fleets/poll'])
 })

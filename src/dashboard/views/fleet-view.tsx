@@ -4,7 +4,7 @@
  * server reads its keys.
  */
 import type { JSX } from 'preact'
-import { useMemo } from 'preact/hooks'
+import { useMemo, useRef } from 'preact/hooks'
 import { readAnswer, type AnswerOf } from '../../protocol/answers.ts'
 import { useFeed } from '../state/live-feed.ts'
 import type { MarkName } from '../state/holds.ts'
@@ -55,18 +55,23 @@ export function FleetView(): JSX.Element {
   )
 }
 
+const NO_FLEET: AnswerOf<'fleet'> = { nodes: [], sessions: [] }
+
 /** Where the store has such keys; their prefix is in the address, or the usual one. */
 function usePollFleet(): Asked<AnswerOf<'fleet'>> {
   const feed = useFeed()
   const prefix = route.value.params.get('prefix') ?? 'poll'
   const version = Math.floor(feed.nowMs.value / READ_AGAIN_MS)
+  const isElsewhere = useRef(false)
   return useAsked(`fleet ${prefix}`, version, async (signal) => {
+    // A server that has none never will, and counts each question as a refusal.
+    if (isElsewhere.current) return NO_FLEET
     const path = pathWith(`/v1/fleets/${encodeURIComponent(prefix)}`, { layout: 'poll' })
     try {
       return readAnswer('fleet', await feed.calls.json(path, { signal }))
     } catch (error) {
-      const isElsewhere = error instanceof ProblemError && [403, 404].includes(error.status)
-      if (isElsewhere) return { nodes: [], sessions: [] }
+      isElsewhere.current = error instanceof ProblemError && [403, 404].includes(error.status)
+      if (isElsewhere.current) return NO_FLEET
       throw error
     }
   }).value
