@@ -125,6 +125,7 @@ describe('a scope', () => {
       expect(outsideScope(none, { tool: 'edit' })).toBe('tool')
       expect(outsideScope(none, { path: '/etc/passwd' })).toBe('path')
     }
+    expect(parseScope({ unlimited: true })).toEqual(UNLIMITED_SCOPE)
     expect(outsideScope(UNLIMITED_SCOPE, { path: '/etc', tool: 'x', workId: 'y' })).toBeNull()
     expect(outsideScope(UNLIMITED_SCOPE, { path: '../x' })).toBe('path')
   })
@@ -219,7 +220,9 @@ describe('a scope', () => {
     expect(within).toBeGreaterThan(10)
     expect(isScopeWithin(UNLIMITED_SCOPE, SRC)).toBe(false)
     expect(isScopeWithin(SRC, UNLIMITED_SCOPE)).toBe(true)
-    expect(isScopeWithin(parseScope({ namespaces: ['src/a'] }), SRC)).toBe(true)
+    for (const part of [{ namespaces: ['src/a'] }, { tools: ['edit'] }, { workIds: ['W-1'] }]) {
+      expect(isScopeWithin(parseScope(part), SRC)).toBe(true)
+    }
     expect(isScopeWithin(parseScope({ namespaces: ['src_backup'] }), SRC)).toBe(false)
   })
 })

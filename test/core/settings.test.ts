@@ -28,6 +28,7 @@ describe('the settings', () => {
       ...{ default_ttl_seconds: 3600, max_renewals: -1, acquisition_timeout_ms: 30_000 },
       ...{ cleanup_interval_seconds: 300, auto_expire_enabled: true, keep_history: true },
       ...{ blocking_mode_enabled: true, history_retention_days: 30, malformed: null },
+      ...{ record_renewals: true, max_hold_seconds: 86_400, hook_on_failure: 'closed' },
     })
   })
 
@@ -78,6 +79,8 @@ describe('a value', () => {
     ['max_renewals', '-1', -1],
     ['history_retention_days', '0', 0],
     ['keep_history', 'false', false],
+    ['keep_history', false, false],
+    ['keep_history', 'true', true],
     ['keep_history', true, true],
     ['hook_ttl_seconds', '900', 900],
     ['hook_on_failure', 'open', 'open'],
