@@ -41,7 +41,7 @@ export interface Measure extends MarkRef {
   readonly raised: boolean
 }
 
-export const NO_STAMP: Stamp = { fence: 0, leaseId: null }
+const NO_STAMP: Stamp = { fence: 0, leaseId: null }
 export const NO_MARK: Mark = { exclusive: NO_STAMP, shared: NO_STAMP }
 
 /**

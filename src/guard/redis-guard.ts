@@ -17,7 +17,7 @@ import {
   type GuardedLease,
   type WriteOptions,
 } from './act.ts'
-import { judge, markKey, measuresOf, NO_STAMP, type Mark, type Stamp } from './marks.ts'
+import { judge, markKey, measuresOf, NO_MARK, type Mark, type Stamp } from './marks.ts'
 import {
   commandsOf,
   runScript,
@@ -79,21 +79,20 @@ export class RedisGuard {
   async #pass(act: Act, work: ScriptCall): Promise<unknown> {
     const fields = measuresOf(act).map(markKey)
     for (let tries = 0; tries < TRIES_MAX; tries += 1) {
-      const seen = fields.map((field) => this.#seen.get(field) ?? '')
-      const known = new Map(fields.map((field, index) => [field, readMark(seen[index])]))
-      const judgement = judge(act, known)
+      const seen = fields.map((field): MarkText => [field, this.#seen.get(field) ?? ''])
+      const judgement = judge(act, new Map(seen.map(([field, text]) => [field, readMark(text)])))
       // Seen marks may be newer than the truth only if the truth was deleted; a refusal is confirmed like all else.
       const isCurrent = judgement.kind === 'current'
-      const raised = isCurrent ? [...judgement.raises.keys()] : []
-      const marks = isCurrent ? [...judgement.raises.values()].map(writeMark) : []
-      const counts = [fields.length, raised.length, isCurrent ? 1 : 0].map(String)
-      const expected = [...pairs(fields, seen), ...pairs(raised, marks)]
-      const [done, ...rest] = await this.#run(work, [...counts, ...expected, ...work.args])
+      const raises = isCurrent ? [...judgement.raises] : []
+      const raised = raises.map(([field, mark]): MarkText => [field, writeMark(mark)])
+      const counts = [seen.length, raised.length, isCurrent ? 1 : 0].map(String)
+      const args = [...counts, ...seen.flat(), ...raised.flat(), ...work.args]
+      const [done, ...rest] = await this.#run({ ...work, args })
       if (Number(done) === 0) {
-        this.#remember(fields, rest.map(String))
+        this.#remember(fields.map((field, index) => [field, String(rest[index])]))
         continue
       }
-      this.#remember(raised, marks)
+      this.#remember(raised)
       if (!isCurrent) throw judgement.error
       const [result = null] = rest
       // What alone would be an error reply comes as a value here, among others.
@@ -104,7 +103,7 @@ export class RedisGuard {
     throw new LeaseError('STORE_CONFLICT', message)
   }
 
-  async #run({ script, keys }: ScriptCall, args: ScriptCall['args']): Promise<readonly unknown[]> {
+  async #run({ script, keys, args }: ScriptCall): Promise<readonly unknown[]> {
     const call = { script: guarded(script), keys: [this.#key, ...keys], args }
     try {
       return (await runScript(this.#command, call)) as readonly unknown[]
@@ -113,9 +112,9 @@ export class RedisGuard {
     }
   }
 
-  #remember(fields: readonly string[], values: readonly string[]): void {
+  #remember(marks: readonly MarkText[]): void {
     if (this.#seen.size > SEEN_MAX) this.#seen.clear()
-    for (const [index, field] of fields.entries()) this.#seen.set(field, values[index] ?? '')
+    for (const [field, text] of marks) this.#seen.set(field, text)
   }
 }
 
@@ -131,10 +130,6 @@ export type RedisWork =
   | [keys?: readonly string[], args?: readonly (string | number)[], options?: WriteOptions]
   | [options: RedisWriteOptions]
 
-function pairs(fields: readonly string[], values: readonly string[]): readonly string[] {
-  return fields.flatMap((field, index) => [field, values[index] ?? ''])
-}
-
 function textsOf(field: string, values: readonly (string | number)[] = []): readonly string[] {
   if (!Array.isArray(values)) throw invalid(field, 'must be a list', values)
   return values.map((value: unknown) => {
@@ -147,7 +142,7 @@ function optionsOf(work: RedisWork): RedisWriteOptions {
   const [keys = [], args, options] = work
   if (isList(keys)) {
     refuseUnknown(options, ['resource'])
-    return { ...options, keys, ...(args === undefined ? {} : { args }) }
+    return { ...options, keys, args: args ?? [] }
   }
   if (work.length === 1) return keys
   throw invalid('args', 'must be among the options where keys are', args)
@@ -180,13 +175,17 @@ for i = 2 * (count + raised) + 4, #ARGV do args[#args + 1] = ARGV[i] end
 return {1, work(keys, args)}`
 }
 
+/** A field of the hash of marks, and what is in it; empty for a mark that was never raised. */
+type MarkText = readonly [field: string, text: string]
+
 /** `exclusive fence, exclusive lease, shared fence, shared lease`, with `-` for none. */
 function writeMark({ exclusive, shared }: Mark): string {
   const stamps = [exclusive, shared].map(({ fence, leaseId }) => `${fence} ${leaseId ?? '-'}`)
   return stamps.join(' ')
 }
 
-function readMark(text = ''): Mark {
+function readMark(text: string): Mark {
+  if (text === '') return NO_MARK
   const [exclusiveFence, exclusiveLease, sharedFence, sharedLease] = text.split(' ')
   return {
     exclusive: readStamp(exclusiveFence, exclusiveLease),
@@ -194,8 +193,6 @@ function readMark(text = ''): Mark {
   }
 }
 
-function readStamp(fence = '', leaseId = '-'): Stamp {
-  return fence === ''
-    ? NO_STAMP
-    : { fence: Number(fence), leaseId: leaseId === '-' ? null : leaseId }
+function readStamp(fence: string | undefined, leaseId: string | undefined): Stamp {
+  return { fence: Number(fence), leaseId: leaseId === '-' ? null : (leaseId ?? null) }
 }
