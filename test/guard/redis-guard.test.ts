@@ -40,6 +40,10 @@ describe('a guarded write in Redis', () => {
     ])
     expect(await guarded.write(lease(2), `redis.call('SET', KEYS[1], 'x')`, ['a'])).toBe(null)
     expect(await guarded.write(lease(3), `return redis.call('GET', KEYS[1])`, ['a'])).toBe('x')
+    const counts = 'return {#KEYS, #ARGV}'
+    expect(await guarded.write(lease(4), counts)).toEqual([0, 0])
+    expect(await guarded.write(lease(5), counts, {})).toEqual([0, 0])
+    expect(await guarded.write(lease(6), counts, ['a'])).toEqual([1, 0])
   })
 
   it('is one round trip for a holder that writes again', async () => {
@@ -56,6 +60,63 @@ describe('a guarded write in Redis', () => {
     sent.length = 0
     await guarded.write(own, `return 1`)
     expect(sent).toEqual(['EVALSHA'])
+    await guarded.write(own, `return 1`)
+    expect(sent).toEqual(['EVALSHA', 'EVALSHA'])
+  })
+
+  it('sends what it saw last, and what it raises, with a check and nothing else', async () => {
+    const sent: (readonly string[])[] = []
+    const counting: RedisLike = {
+      call: (name: string, ...args: readonly string[]) => {
+        sent.push(args.slice(1))
+        return client.call(name, ...args)
+      },
+    }
+    const guarded = guard.redis(counting)
+    await guarded.check('work:W', 10)
+    await guarded.check('work:W', 11, { mode: 'shared' })
+    const [first] = sent
+    expect(first).toEqual([
+      ...['1', 'tenure:fences', '1', '1', '1', 'own work:W', '', 'own work:W', '10 - 0 -'],
+    ])
+    expect(sent.at(-1)).toEqual([
+      ...['1', 'tenure:fences', '1', '1', '1', 'own work:W', '10 - 0 -', 'own work:W'],
+      '10 - 11 -',
+    ])
+    await client.del('tenure:fences')
+    await expect(guarded.check('work:W', 9)).resolves.toBe(true)
+  })
+
+  it('forgets what it saw when that has become much', async () => {
+    const seen: unknown[] = []
+    const accepting: RedisLike = {
+      call: async (_name: string, ...args: readonly string[]) => {
+        seen.push(args[7])
+        return [1]
+      },
+    }
+    const guarded = guard.redis(accepting)
+    const fields = 10_001
+    for (let index = 0; index < fields; index += 1) await guarded.check(`work:${index}`, 1)
+    await guarded.check('work:0', 1)
+    await guarded.check('work:1', 1)
+    expect(new Set(seen.slice(0, fields))).toEqual(new Set(['']))
+    expect(seen.slice(fields)).toEqual(['1 - 0 -', ''])
+  })
+
+  it('gives up when its marks change under it again and again', async () => {
+    let calls = 0
+    const moving: RedisLike = {
+      call: async () => {
+        calls += 1
+        return [0, `${calls} - 0 -`]
+      },
+    }
+    await expect(guard.redis(moving).check('work:W', 1_000)).rejects.toMatchObject({
+      code: 'STORE_CONFLICT',
+      message: 'tenure:fences: the marks changed 100 times under one write',
+    })
+    expect(calls).toBe(100)
   })
 
   it('judges by what is true, not by what it saw last', async () => {
@@ -104,6 +165,7 @@ describe('a guarded write in Redis', () => {
     const write = (keys: unknown, args?: unknown): Promise<unknown> => {
       return guarded.write(lease(1), 'return 1', keys as string[], args as string[])
     }
+    await expect(guarded.write(lease(1), 7 as never)).rejects.toThrow('script must be text, got 7')
     await expect(write([null])).rejects.toThrow('keys must be text or numbers, got null')
     await expect(write([], 'x')).rejects.toThrow('args must be a list, got "x"')
     await expect(write([], [{}])).rejects.toThrow('args must be text or numbers')
@@ -134,6 +196,7 @@ describe('a guarded write in Redis', () => {
     await guard.redis(client, { key: '{orders}:fences' }).check('work:W', 10)
     expect(await client.keys('*')).toEqual(['{orders}:fences'])
     expect(() => guard.redis(client, { key: '' })).toThrow('key must be text, got ""')
+    expect(() => guard.redis(client, { key: 7 as never })).toThrow('key must be text, got 7')
     const misspelt = { kee: 'x' } as object
     expect(() => guard.redis(client, misspelt)).toThrow('options must be among key, got "kee"')
     expect(() => guard.redis('redis://' as unknown as RedisLike)).toThrow(
