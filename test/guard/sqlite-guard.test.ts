@@ -3,7 +3,12 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { guard, type GuardedLease, type SqliteGuard } from '../../src/guard/index.ts'
+import {
+  guard,
+  type GuardedLease,
+  type SqliteGuard,
+  type SqliteLike,
+} from '../../src/guard/index.ts'
 import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
 
 let directory: string
@@ -119,6 +124,36 @@ describe('a guarded write in SQLite', () => {
     guarded.write(lease(40), insert('undone'))
     database.exec('ROLLBACK')
     expect(guarded.check('work:W', 35)).toBe(true)
+  })
+
+  it('leaves no savepoint in the transaction of the caller', () => {
+    guarded.init()
+    guarded.check('work:W', 20)
+    database.exec('BEGIN')
+    expect(() => guarded.check('work:W', 10)).toThrow('got 10')
+    expect(() => database.exec('RELEASE tenure_guard')).toThrow('no such savepoint')
+    expect(guarded.check('work:W', 20)).toBe(true)
+    expect(() => database.exec('RELEASE tenure_guard')).toThrow('no such savepoint')
+    database.exec('ROLLBACK')
+  })
+
+  it('throws the error of SQLite as it is when that fails before the work or after it', () => {
+    const failing = (part: 'prepare' | 'exec', start: string): SqliteLike => ({
+      get inTransaction() {
+        return database.inTransaction
+      },
+      prepare: (sql) => database.prepare(sql),
+      exec: (sql) => database.exec(sql),
+      [part]: (sql: string) => {
+        if (sql.startsWith(start)) throw new Error('disk I/O error')
+        return part === 'exec' ? database.exec(sql) : database.prepare(sql)
+      },
+    })
+    guarded.init()
+    for (const odd of [failing('prepare', 'SELECT'), failing('exec', 'RELEASE')]) {
+      expect(() => guard.sqlite(odd).check('work:W', 20)).toThrow(/^disk I\/O error$/)
+    }
+    expect(guarded.check('work:W', 10)).toBe(true)
   })
 
   it('remembers its marks when the database is opened again', async () => {
