@@ -156,15 +156,7 @@ const MAX_HOLD_FRESH_MS = 60_000
 
 const NOTHING: readonly HoldingAction[] = []
 
-const UNREAD: MaxHold = { ms: Infinity, readAtMs: -Infinity, askedAtMs: 0, isReached: false }
-
-const UNPLANNED: RenewalPlan = {
-  next: null,
-  failures: 0,
-  isSent: false,
-  open: null,
-  isInDoubt: false,
-}
+const UNREAD: MaxHold = { ms: Infinity, readAtMs: 0, askedAtMs: 0, isReached: false }
 
 export function isOverForHolder({ state }: Holding): boolean {
   return state === 'lost' || state === 'released'
@@ -240,7 +232,6 @@ export function beginHolding(granted: GrantedLease, at: Instant): HoldingStep {
 
 /** Answers an event. The state is the same object when nothing has changed. */
 export function stepHolding(holding: Holding, event: HoldingEvent, at: Instant): HoldingStep {
-  if (event.kind === 'time' && isQuiet(holding, at)) return { holding, actions: NOTHING }
   const draft = new Draft(holding, at)
   draft.look()
   decide(draft, event)
@@ -407,15 +398,10 @@ class Draft implements HoldingStep {
     this.actions = this.actions === NOTHING ? [action] : [...this.actions, action]
   }
 
-  #stop(): void {
-    this.next.renewsItself = false
-    this.next.renewal = UNPLANNED
-  }
-
   abandon(): void {
     this.next.isAbandoned = true
     this.next.state = 'held'
-    this.#stop()
+    this.next.renewsItself = false
   }
 
   /** Draws the conclusions that the clock allows at this moment. */
@@ -445,7 +431,7 @@ class Draft implements HoldingStep {
     const loss = lossError(this.holding.info, reason, cause)
     this.next.state = 'lost'
     this.next.loss = loss
-    this.#stop()
+    this.next.renewsItself = false
     this.does({ kind: 'notify', name: 'lost', event: { error: loss } })
   }
 
@@ -469,7 +455,7 @@ class Draft implements HoldingStep {
     if (this.holding.state === 'lost') this.#giveBackIfDue()
     if (this.isOver) return
     this.next.state = 'released'
-    this.#stop()
+    this.next.renewsItself = false
   }
 
   /** Draws the conclusions about the lease itself; it may well live on. */
