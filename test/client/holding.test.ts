@@ -326,6 +326,27 @@ describe('the end of a holding', () => {
     expect(gone.holding.loss?.details['reason']).toBe('transferred')
   })
 
+  it('is no transfer where the transfer was refused before', () => {
+    const refused = play(
+      begin(),
+      [1_000, { kind: 'transferring', isOpen: true }],
+      [2_000, { kind: 'transferring', isOpen: false }],
+    )
+    expect([refused.holding.state, refused.actions]).toEqual(['held', []])
+    const gone = play(refused.holding, [3_000, { kind: 'renewal_refused', refusal: TERMINAL }])
+    expect(gone.holding.loss?.details['reason']).toBe('released')
+  })
+
+  it('by a release leaves what the store says of it', () => {
+    const lease = { ...GRANTED, state: 'released' } as const
+    const { holding } = play(
+      begin(),
+      [1_000, { kind: 'released' }],
+      [1_100, { kind: 'release_confirmed', lease }],
+    )
+    expect([holding.state, holding.info]).toEqual(['released', lease])
+  })
+
   it('of an abandoned lease is left to the store', () => {
     const { holding } = play(begin(), [1_000, { kind: 'abandoned' }])
     expect(dueWindow(holding, at(1_000)).dueMs).toBe(SPAN_MS)
@@ -334,6 +355,11 @@ describe('the end of a holding', () => {
 })
 
 describe('what a store describes', () => {
+  it('is not needed for a downgrade: its holder counts on the mode that it asked for', () => {
+    const { holding, actions } = play(begin(), [1_000, { kind: 'mode', mode: 'shared' }])
+    expect([holding.mode, actions]).toEqual(['shared', []])
+  })
+
   it('in another order than it happened, leaves the highest fence and its mode', () => {
     const shared = begin({ mode: 'shared' })
     const upgraded = { ...GRANTED, fence: 9, mode: 'exclusive' } as const

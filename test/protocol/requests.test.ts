@@ -160,6 +160,10 @@ describe('a request', () => {
     expect(ask([member('work:a'), member('work:b')])).toMatchObject({ group: ID })
   })
 
+  it('has ids that are UUIDs, as its schema says', () => {
+    expect(schemaOf('get').properties?.['id']).toMatchObject({ type: 'string', format: 'uuid' })
+  })
+
   it('waits a day at most in the library, and a minute over HTTP', () => {
     const asked = { id: ID, resource: 'work:a', ...WHO, waitMs: 86_400_000 }
     expect(readRequest('acquire', asked).waitMs).toBe(86_400_000)
@@ -266,6 +270,7 @@ describe('a request', () => {
       'scope must be global, kind or resource, got "x"',
     ],
     ['batch', { calls: [] }, 'calls must be 1..1000 calls, got 0'],
+    ['batch', { calls: [{ call: 'get', request: 'x' }] }, 'request must be an object, got "x"'],
     ['batch', { calls: [{ call: 'get', request: [] }] }, 'request must be an object, got an array'],
   ] as const)('to %s with %o is refused in one line', (name, asked, line) => {
     expect(() => readRequest(name, asked)).toThrow(line)
