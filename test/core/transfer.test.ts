@@ -44,14 +44,16 @@ describe('a transfer to a named holder', () => {
     const before = view([lease({ mode: 'shared', maxHoldMs: 60_000, holdUntilUs: 60_000_000 })])
     const decision = decide(before, transfer(), nowAt(400))
     expect(told(decision)).toEqual(['lease.transferred 1', 'lease.issued 6'])
+    const received = decision.entries.get(id(6))
+    expect(decision.outcome).toEqual({ kind: 'transferred', lease: received })
     expect(decision.entries.get(id(1))).toMatchObject({
       ...{ state: 'released', releaseReason: 'transferred', terminatedAtMs: WALL_MS + 400 },
     })
-    expect(decision.entries.get(id(6))).toMatchObject({
+    expect(received).toMatchObject({
       ...{ state: 'active', holder: 'eve', session: 'eve', adopted: false, mode: 'shared' },
       ...{ ttlMs: TTL_MS, holdUntilUs: 60_000_000, deadline: tickAt(TTL_MS + 400) },
     })
-    const [one, two] = [decision.entries.get(id(1)), decision.entries.get(id(6))]
+    const [one, two] = [decision.entries.get(id(1)), received]
     expect(two?.kind === 'lease' && one?.kind === 'lease' && two.fence > one.fence).toBe(true)
     expect(commitOf(before, decision).wakes).toContainEqual({ session: 'eve', leaseId: id(6) })
   })
