@@ -67,6 +67,8 @@ interface Inner {
   reason: string
   metadata: object
   epoch: number
+  mode: string
+  holdUntilUs: number | null
   renewals: number
   deadline: { us: number }
   delegation?: { line: string[]; limits: { tokens: number }; used: object; children: string[] }
@@ -76,7 +78,13 @@ function leaseOf(entries: readonly Told[], resource: string): Inner {
   return issuedOf(entries, resource)['lease'] as Inner
 }
 
-function changeOf(entries: readonly Told[], kind: string): { amounts: { tokens: number } } {
+interface Change {
+  kind: string
+  childId: string
+  amounts: { tokens: number }
+}
+
+function changeOf(entries: readonly Told[], kind: string): Change {
   const changes = entries.map(({ event }) => event['change'] as { kind: string } | undefined)
   return changes.findLast((change) => change?.kind === kind) as never
 }
@@ -166,6 +174,75 @@ const FORGERIES: readonly (readonly [what: string, said: string, forge: Forgery]
     'holder must be boss, got mallory',
     (entries) => (issuedOf(entries, 'work:w').holder = 'mallory'),
   ],
+  [
+    'is of one session in the event and of another in the lease',
+    'got other',
+    (entries) => (issuedOf(entries, 'work:w').session = 'other'),
+  ],
+  [
+    'has children from its beginning',
+    'a lease begins without children',
+    (entries) => Object.assign(leaseOf(entries, CHILD).delegation ?? {}, { children: [id(999)] }),
+  ],
+  [
+    'has an ancestor that its parent has not',
+    'its child is of another ancestor chain',
+    (entries) => leaseOf(entries, CHILD).delegation?.line.splice(1, 0, id(999)),
+  ],
+  [
+    'has the fence of another root',
+    'its child has another root',
+    (entries) => Object.assign(leaseOf(entries, CHILD).delegation ?? {}, { rootFence: 1_000 }),
+  ],
+  [
+    'is of a root that shares, and does not',
+    'its child has another root',
+    (entries) => Object.assign(leaseOf(entries, CHILD).delegation ?? {}, { rootMode: 'shared' }),
+  ],
+  [
+    'was given something twice',
+    'its child was told before',
+    (entries) => repeat(entries, changeOf(entries, 'derived')),
+  ],
+  [
+    'was given something by one that is not its parent',
+    'it has no such child',
+    (entries) => {
+      const { change } = repeat(entries, changeOf(entries, 'derived'))
+      change.childId = issuedOf(entries, 'file:/repo').leaseId
+    },
+  ],
+  [
+    'gives back what it still has',
+    'its child has not ended',
+    (entries) => (repeat(entries, changeOf(entries, 'derived')).change.kind = 'refunded'),
+  ],
+  [
+    'gave to a forgotten child more than it had',
+    'it gave more than it had',
+    (entries) => {
+      const { change } = repeat(entries, changeOf(entries, 'derived'))
+      Object.assign(change, { childId: id(999), amounts: { tokens: 91 } })
+    },
+  ],
+  [
+    'gets something back from a child that it never had',
+    'it has no such child',
+    (entries) => {
+      const { change } = repeat(entries, changeOf(entries, 'derived'))
+      Object.assign(change, { kind: 'refunded', childId: id(999) })
+    },
+  ],
+  [
+    'gets more back from a forgotten child than it gave',
+    'more came back than was given',
+    (entries) => {
+      const { change } = repeat(entries, changeOf(entries, 'derived'))
+      Object.assign(change, { childId: id(999), amounts: { tokens: 5 } })
+      const back = repeat(entries, changeOf(entries, 'derived')).change
+      Object.assign(back, { kind: 'refunded', childId: id(999), amounts: { tokens: 16 } })
+    },
+  ],
 ]
 
 /** What no store decides, whatever the order. */
@@ -211,6 +288,34 @@ const IMPOSSIBLE: readonly (readonly [what: string, said: string, forge: Forgery
     (all) => (advanceOf(all, 7)['from'] = 6),
   ],
   [
+    'uses up more epochs than an advance may',
+    'to must be 8..100007, got 100008',
+    (all) => (advanceOf(all, 7)['to'] = 100_008),
+  ],
+  [
+    'shares a workflow and uses up epochs',
+    'it has no epoch to use up',
+    (all) => (leaseOf(all.slice(0, 8), 'workflow:f').mode = 'shared'),
+  ],
+  [
+    'is held longer than it may be',
+    'deadline must be at most 1',
+    (all) => (leaseOf(all, 'work:w').holdUntilUs = 1),
+  ],
+  ...(
+    [
+      ['was renewed', { renewedAtMs: 5 }],
+      ['was over', { terminatedAtMs: 5 }],
+      ['was given back', { releaseReason: 'voluntary' }],
+      ['was locked', { lockedUntil: { domain: 'd', us: 5 } }],
+      ['asked for more', { upgrading: true }],
+    ] as const
+  ).map(([what, facts]): (typeof FORGERIES)[number] => [
+    `${what} before it began`,
+    'a lease begins without renewals, an upgrade request, and an end',
+    (all) => Object.assign(leaseOf(all, 'work:w'), facts),
+  ]),
+  [
     'begins with an epoch that was used up',
     'epoch must be at least 9, got 3',
     (all) => (leaseOf(all, 'workflow:f').epoch = 3),
@@ -226,6 +331,18 @@ function advanceOf(entries: readonly Told[], from: number): Told['event'] {
   const found = entries.find(({ event }) => event['from'] === from)
   if (found === undefined) throw new Error(`no epoch was used up from ${from}`)
   return found.event
+}
+
+type Accounted = Told['event'] & { change: Change }
+
+/** The same event once more, right after it. */
+function repeat(entries: Told[], change: unknown): Accounted {
+  const index = at(entries, change)
+  const copy = structuredClone(entries[index])
+  if (copy === undefined) throw new Error('there is no such change')
+  entries.splice(index + 1, 0, copy)
+  for (const [place, entry] of entries.entries()) entry.position = String(place + 1)
+  return copy.event as Accounted
 }
 
 function at(entries: readonly Told[], change: unknown): number {
