@@ -266,4 +266,54 @@ describe('a store', () => {
       })
     }
   })
+
+  describe('of which one lease', () => {
+    const kinds = ['lease.issued', 'lease.renewed', 'lease.renewed', 'lease.updated']
+    /** Made of the first lease that was issued: these events, one after the other, and one of another lease. */
+    const past = (types: readonly string[], after = 'active'): readonly LedgerEntry[] => {
+      const one = history.find(({ event }) => event.type === 'lease.issued')
+      if (one === undefined) throw new Error('no lease was issued')
+      const told = types.map((type, index) => {
+        const event = { ...one.event, type, after } as LedgerEntry['event']
+        return { position: String(index + 1), event }
+      })
+      return [...told, { position: '99', event: { ...one.event, leaseId: 'another' } }]
+    }
+
+    it('has ended may lack a renewal that a later one superseded, and nothing else', () => {
+      const ended = past([...kinds, 'lease.updated', 'lease.released'], 'released')
+      expect(compareLedgers(ended, ended.toSpliced(1, 1)).first).toBeNull()
+      for (const at of [0, 3, 5]) {
+        const { position } = ended[at] ?? {}
+        const found = compareLedgers(ended, ended.toSpliced(at, 1))
+        expect(found).toEqual({ first: { position, problem: 'removed' }, prunedLeases: 0 })
+      }
+    })
+
+    it('waits cannot have been pruned', () => {
+      const waiting = past(['lease.queued'], 'pending')
+      expect(compareLedgers(waiting, waiting.slice(1))).toEqual({
+        ...{ first: { position: '1', problem: 'removed' }, prunedLeases: 0 },
+      })
+    })
+
+    it('is now told of another was altered, and not pruned', () => {
+      const whole = past(['lease.issued'], 'released')
+      const [one] = whole
+      if (one === undefined) throw new Error('no lease was issued')
+      const altered = whole.with(0, { ...one, event: { ...one.event, leaseId: 'another' } })
+      expect(compareLedgers(whole, altered)).toEqual({
+        ...{ first: { position: '1', problem: 'altered' }, prunedLeases: 0 },
+      })
+    })
+
+    it('lacks an event shows that before what was altered later', () => {
+      const whole = past(kinds)
+      const last = whole.at(-1)
+      if (last === undefined) throw new Error('no lease was issued')
+      const altered = whole.with(-1, { ...last, event: { ...last.event, holder: 'eve' } })
+      const { first } = compareLedgers(whole, altered.slice(1))
+      expect(first).toEqual({ position: '1', problem: 'removed' })
+    })
+  })
 })
