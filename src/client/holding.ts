@@ -465,10 +465,11 @@ class Draft implements HoldingStep {
   }
 
   compare(lease: LeaseInfo | null, sent: Moment): void {
+    if (lease === null) return this.lose('not_found')
     const reason = lossSeen(lease)
-    if (reason === null && lease !== null) return this.describe(lease, sent)
-    if (lease !== null) this.next.info = lease
-    this.lose(reason ?? 'not_found')
+    if (reason === null) return this.describe(lease, sent)
+    this.next.info = lease
+    this.lose(reason)
   }
 
   describe(lease: LeaseInfo, sent: Moment): void {

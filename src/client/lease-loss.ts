@@ -80,8 +80,7 @@ export function lossOf(refusal: Refusal): LossReason | null {
 }
 
 /** What the store's own word about a lease means for its holder; null when it is still held. */
-export function lossSeen(lease: LeaseInfo | null): LossReason | null {
-  if (lease === null) return 'not_found'
+export function lossSeen(lease: LeaseInfo): LossReason | null {
   switch (lease.state) {
     case 'active':
       return null
