@@ -89,6 +89,11 @@ describe('a holder that obeys a limit of how long it may hold', () => {
     expect(namesOf(play(limited(19_001), [19_000, DUE]))).toEqual(['send_renewal'])
   })
 
+  it('reads it with every renewal until it is read', () => {
+    const { holding } = play(limited(15_000), [19_000, DUE], [19_100, renewed(19_000)])
+    expect(namesOf(play(holding, [28_000, DUE]))).toEqual(['read_max_hold', 'send_renewal'])
+  })
+
   it('renews no further once it was read again, is uncertain, and is lost at the end', () => {
     const { holding } = play(
       ...([

@@ -135,7 +135,11 @@ describe('a holder that is asked to finish', () => {
   it('counts on the grace from before it looked, and renews no more', () => {
     expect(namesOf(asked)).toEqual(['revoking'])
     expect(leftMs(asked.holding, at(5_000))).toBe(980)
-    expect(namesOf(play(asked.holding, [5_600, DUE]))).toEqual(['uncertain'])
+    const limit = 'the end that operator asked for'
+    const cause = { code: 'RENEWAL_LIMIT', details: { leaseId: GRANTED.id, limit } }
+    expect(play(asked.holding, [5_600, DUE]).actions).toMatchObject([
+      { name: 'uncertain', event: { cause } },
+    ])
   })
 
   it('is not given more time by a renewal that was confirmed before', () => {
@@ -165,7 +169,8 @@ describe('what a holder is told', () => {
 
   it('of a confirmed renewal: how much is left now, and how many there were', () => {
     const doubted = play(begin(), [10_000, DUE], [10_500, failed('STORE_UNAVAILABLE')])
-    const { actions } = play(doubted.holding, [10_700, renewed(10_600, { renewals: 4 })])
+    const { actions, holding } = play(doubted.holding, [10_700, renewed(10_600, { renewals: 4 })])
+    expect(holding.state).toBe('held')
     expect(actions).toEqual([
       { kind: 'notify', name: 'recovered', event: { remainingMs: 29_600 } },
       { kind: 'notify', name: 'renewed', event: { remainingMs: 29_600, renewals: 4 } },
@@ -314,16 +319,25 @@ describe('the end of a holding', () => {
 
   it('by a release of what was lost already gives it back, lock delay or not', () => {
     const lost = play(begin({ lockDelayMs: 5_000 }), [SPAN_MS, TIME])
-    expect(namesOf(play(lost.holding, [SPAN_MS, { kind: 'released' }]))).toEqual(['give_back'])
+    const step = play(lost.holding, [SPAN_MS, { kind: 'released' }])
+    expect([step.holding.state, namesOf(step)]).toEqual(['lost', ['give_back']])
   })
 
-  it('is a transfer where the lease is gone while its transfer is under way', () => {
-    const gone = play(
-      begin(),
-      [1_000, { kind: 'transferring', isOpen: true }],
-      [2_000, { kind: 'renewal_refused', refusal: TERMINAL }],
-    )
-    expect(gone.holding.loss?.details['reason']).toBe('transferred')
+  it.each([
+    ['is a transfer', 'it was released', { kind: 'refused', refusal: TERMINAL }, 'transferred'],
+    ['is a transfer', 'it is gone', { kind: 'refused', refusal: NOT_FOUND }, 'transferred'],
+    ['is none', 'its parent ended', { kind: 'parent_ended' }, 'parent_ended'],
+  ] as const)('%s where %s while its transfer is under way', (_is, _how, event, reason) => {
+    const transferring = { kind: 'transferring', isOpen: true } as const
+    const gone = play(begin(), [1_000, transferring], [2_000, event])
+    expect(gone.holding.loss?.details['reason']).toBe(reason)
+  })
+
+  it('that was told once is not told again, whatever is heard of it later', () => {
+    const lost = play(begin(), [SPAN_MS, TIME])
+    const later = play(lost.holding, [SPAN_MS, { kind: 'release_refused', refusal: NOT_FOUND }])
+    expect(later.actions).toEqual([])
+    expect(later.holding.loss).toBe(lost.holding.loss)
   })
 
   it('is no transfer where the transfer was refused before', () => {
@@ -375,6 +389,7 @@ describe('what a store describes', () => {
     ['that it is shared now is believed', 'exclusive', { mode: 'shared' }, 'shared'],
     ['that it is exclusive, with the fence it has, is older', 'shared', {}, 'shared'],
     ['with an older fence is not believed', 'exclusive', { mode: 'shared', fence: 3 }, 'exclusive'],
+    ['with an older fence changes nothing', 'exclusive', { fence: 3 }, 'exclusive'],
     ['without a fence is not believed', 'exclusive', { mode: 'shared', fence: null }, 'exclusive'],
   ] as const)('%s', (_name, mode, described, expected) => {
     const lease = { ...GRANTED, mode: 'exclusive', ...described } as const
@@ -420,6 +435,13 @@ describe('what a store describes', () => {
     const step = play(begin(), [1_000, { kind: 'described', lease: asked, sent: moment(900) }])
     expect(leftMs(step.holding, at(1_000))).toBe(SPAN_MS - 1_000)
     expect(namesOf(step)).toEqual(['revoking'])
+  })
+
+  it('of a grace that ends with the term leaves the term as it is', () => {
+    const asked = { ...GRANTED, ...revoking(9, 29_001) }
+    const step = play(begin(), [1_000, { kind: 'described', lease: asked, sent: moment(990) }])
+    expect(leftMs(step.holding, at(1_000))).toBe(SPAN_MS - 1_000)
+    expect(step.holding.term).toEqual({ from: moment(0), spanMs: TTL_MS })
   })
 
   it('of a child counts its part of the budget as used, once', () => {
