@@ -362,7 +362,9 @@ describe('the end of a holding', () => {
   })
 
   it('of an abandoned lease is left to the store', () => {
-    const { holding } = play(begin(), [1_000, { kind: 'abandoned' }])
+    const doubted = play(begin(), [900, failed('STORE_UNAVAILABLE')])
+    const { holding } = play(doubted.holding, [1_000, { kind: 'abandoned' }])
+    expect(holding.state).toBe('held')
     expect(dueWindow(holding, at(1_000)).dueMs).toBe(SPAN_MS)
     expect(namesOf(play(holding, [SPAN_MS, TIME]))).toEqual(['lost'])
   })

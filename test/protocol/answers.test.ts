@@ -163,7 +163,11 @@ it('a batch has of each call its answer, whatever that is, or an error', () => {
   const batch = [{ answer: [[]] }, { error: { ...error, effect: 'unknown' } }]
   expect(readAnswer('batch', batch)).toBe(batch)
   const failed = (change: object): unknown => [{ error: { ...error, effect: 'none', ...change } }]
-  expect(readAnswer('batch', failed({}))).toEqual(failed({}))
+  for (const change of [{}, { later: [[]] }]) {
+    expect(readAnswer('batch', failed(change))).toEqual(failed(change))
+  }
+  const grownOne = [{ ...batch[0], later: [[]] }]
+  expect(readAnswer('batch', grownOne)).toEqual(grownOne)
   const schema = answerSchemaOf('batch')
   expect(isValid(schema, failed({}))).toBe(true)
   expect(isValid(schema, failed({ details: 'none' }))).toBe(false)
