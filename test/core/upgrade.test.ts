@@ -200,6 +200,16 @@ describe('a wish to be upgraded that is taken back', () => {
     const decision = decide(view([wishing, other, reader]), withdrawUpgrade(), nowAt(1))
     expect(decision.outcome).toEqual({ kind: 'upgrade_withdrawn', leaseId: id(1) })
     expect(told(decision)).toEqual(['lease.upgrading 1', 'lease.offered 2'])
+    expect(decision.events[0]).toMatchObject({ wished: false })
+  })
+
+  it.each([
+    ['a wish be taken back', withdrawUpgrade({ holder: 'bob' })],
+    ['a lease be downgraded', downgrade({ holder: 'bob' })],
+  ])('only its holder can let %s', (_, command) => {
+    const { outcome, events } = decide(view([wishing]), command, nowAt(1))
+    expect(outcome).toEqual({ kind: 'not_holder', leaseId: id(1), holder: 'ada' })
+    expect(events).toEqual([])
   })
 
   it('leaves a lease alone that has none', () => {
