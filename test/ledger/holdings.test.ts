@@ -1,8 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import type { LeaseEvent } from '../../src/core/event.ts'
 import type { LeaseInfo } from '../../src/core/lease.ts'
+import { parseResource } from '../../src/core/resource.ts'
 import { holdingsIn } from '../../src/ledger/holdings.ts'
 import { replayLedger } from '../../src/ledger/replay-ledger.ts'
+import { acquire, claim, id, release, WAITING, WALL_MS } from '../core/builders.ts'
+import { TinyRealm } from '../core/tiny-realm.ts'
 import { fc } from '../fast-check.ts'
 import { codeOf, Family, ROOT_TTL_MS } from '../delegation/family.ts'
 import { wholeHistory } from './ledger-world.ts'
@@ -40,6 +43,22 @@ describe('what somebody held between two instants', () => {
       { end: 'released', toMs: begin + 1_000, releaseReason: 'voluntary' },
       { end: 'expired', toMs: begin + 2_000 + ROOT_TTL_MS },
     ])
+  })
+})
+
+describe('what was held', () => {
+  it('is told in the order in which it was granted, and not asked for', () => {
+    const realm = new TinyRealm()
+    realm.run(acquire({ leaseId: id(1) }))
+    realm.run(acquire({ leaseId: id(2), holder: 'bob', ...WAITING }))
+    realm.pass(10)
+    realm.run(acquire({ leaseId: id(3), resource: parseResource('work:W-2') }))
+    realm.pass(10)
+    realm.run(release({ holder: 'cyd', session: 'session-of-cyd' }))
+    realm.run(claim())
+    const nowMs = WALL_MS + 100
+    const told = holdingsIn(realm.ledger, { fromMs: WALL_MS, toMs: nowMs, nowMs })
+    expect(told.map(({ leaseId }) => leaseId)).toEqual([id(1), id(3), id(2)])
   })
 })
 
@@ -89,8 +108,27 @@ describe('where renewals are not recorded', () => {
       const query = { fromMs: atMs, toMs: atMs, nowMs: family.ticks.wallMs(), kept }
       expect(holdingsIn(events, query)).toMatchObject([{ end: 'active', toMs: null }])
     }
+    const [told] = replayLedger(events, { atMs: family.ticks.wallMs(), kept })
+    expect(told?.deadline).toEqual((await family.see(lease)).deadline)
     const nowMs = family.ticks.wallMs() + ROOT_TTL_MS
     expect(replayLedger(events, { atMs: nowMs, kept })).toMatchObject([{ state: 'expired' }])
+  })
+
+  it('a lease that was given notice was held until that was over, however late it was seen', async () => {
+    const { family, lease, lateMs } = await unrecorded()
+    await family.api.revoke({ id: lease.id, by: 'root', graceMs: 1_000 })
+    const endMs = family.ticks.wallMs() + 1_000
+    family.ticks.pass(ROOT_TTL_MS)
+    await family.root('work:a')
+    const events = await eventsOf(family)
+    for (const [atMs, state] of [
+      [lateMs, 'active'],
+      [endMs - 1, 'active'],
+      [endMs, 'revoked'],
+      [endMs + 1_000, 'revoked'],
+    ] as const) {
+      expect(replayLedger(events, { atMs })).toMatchObject([{ id: lease.id, state }])
+    }
   })
 })
 
