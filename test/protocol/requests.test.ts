@@ -146,6 +146,17 @@ describe('a request', () => {
     expect(() => readRequest('acquire', asked)).toThrow(line)
   })
 
+  it('that ends a lease may leave a note, whole and of at most 1 KiB', () => {
+    const asked = (note: object): unknown => readRequest('release', { id: ID, ...WHO, note })
+    const note = { reason: 'half done', metadata: { tick: 5 } }
+    expect(asked(note)).toMatchObject({ note })
+    expect(() => asked({ reason: 'half done' })).toThrow('metadata must be ')
+    expect(() => asked({ metadata: null })).toThrow('reason must be text, got undefined')
+    expect(() => asked({ ...note, reason: 'x'.repeat(1_024) })).toThrow(
+      'reason and metadata must be at most 1024 bytes together',
+    )
+  })
+
   it('for several refuses none, more than 64, and two that overlap', () => {
     const member = (resource: string): object => ({ id: ID, resource })
     const ask = (members: readonly object[]): unknown =>
