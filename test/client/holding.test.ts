@@ -82,6 +82,15 @@ describe('a renewal', () => {
     expect(dueWindow(again.holding, at(19_700)).dueMs).toBe(SPAN_MS)
   })
 
+  it.each([
+    [-1, null],
+    [0, 'renewal-1'],
+    [3, 'renewal-1'],
+  ])('of a lease with maxRenewals of %i has the id %s', (maxRenewals, requestId) => {
+    const { actions } = play(begin({ maxRenewals }), [10_000, DUE])
+    expect(actions).toMatchObject([{ kind: 'send_renewal', renewal: { requestId } }])
+  })
+
   it('that the store counts keeps its id and its first send until it has a definite answer', () => {
     const counted = begin({ maxRenewals: 3 })
     const lost = play(counted, [10_000, DUE], [10_500, failed('STORE_OUTCOME_UNKNOWN')])
@@ -272,6 +281,13 @@ describe('a renewal that the holder has sent itself', () => {
     expect(dueWindow(holding, at(10_000)).dueMs).toBe(19_700)
     const later = play(holding, [19_700, { ...DUE, isAsked: true }])
     expect(namesOf(later)).toEqual(['uncertain', 'send_renewal'])
+  })
+
+  it('has no id of the planned one', () => {
+    const counted = begin({ maxRenewals: 3 })
+    const { actions } = play(counted, [10_000, { ...DUE, isAsked: true }], [19_700, DUE])
+    const renewal = { requestId: 'renewal-1', firstSent: moment(19_700) }
+    expect(actions).toContainEqual({ kind: 'send_renewal', renewal })
   })
 })
 
