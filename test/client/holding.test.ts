@@ -91,6 +91,14 @@ describe('a renewal', () => {
     expect(actions).toMatchObject([{ kind: 'send_renewal', renewal: { requestId } }])
   })
 
+  it('that the store does not count is a new one each time, and counts from when it was sent', () => {
+    const lost = play(begin(), [10_000, DUE], [10_500, failed('STORE_OUTCOME_UNKNOWN')])
+    const sent = { requestId: null, firstSent: moment(11_000) }
+    expect(play(lost.holding, [11_000, DUE]).actions).toEqual([
+      { kind: 'send_renewal', renewal: sent },
+    ])
+  })
+
   it('that the store counts keeps its id and its first send until it has a definite answer', () => {
     const counted = begin({ maxRenewals: 3 })
     const lost = play(counted, [10_000, DUE], [10_500, failed('STORE_OUTCOME_UNKNOWN')])
