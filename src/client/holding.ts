@@ -590,7 +590,7 @@ class Draft implements HoldingStep {
   #hasReached(maxHold: MaxHold): boolean {
     const { clock, now } = this.#at
     const overMs = clock.elapsedMs(this.holding.began, now) - maxHold.ms
-    const isConfirmed = overMs >= 0 && maxHold.readAtMs >= this.#nowMs - overMs
+    const isConfirmed = maxHold.readAtMs >= this.#nowMs - overMs
     const isOld = overMs >= 0 || this.#nowMs - maxHold.askedAtMs >= MAX_HOLD_FRESH_MS
     if (!isConfirmed && isOld) {
       this.next.maxHold = { ...maxHold, askedAtMs: this.#nowMs }
