@@ -120,6 +120,16 @@ describe('a holder that obeys a limit of how long it may hold', () => {
     expect(lost.loss?.message).toContain('it has reached the max_hold_seconds of 15')
   })
 
+  it('counts what was read in the moment in which it was reached', () => {
+    const { holding } = play(
+      limited(19_000),
+      [19_000, DUE],
+      [19_050, reread(19_000)],
+      [19_100, renewed(19_000)],
+    )
+    expect(namesOf(play(holding, [28_000, DUE]))).toEqual(['max_hold_reached', 'uncertain'])
+  })
+
   it('says once that it is reached, also where the holder renews by itself after that', () => {
     const { holding } = play(
       ...([

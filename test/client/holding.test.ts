@@ -260,6 +260,13 @@ describe('a renewal that fails again and again', () => {
     expect(namesOf(play(holding, [20_000, DUE]))).toEqual([])
   })
 
+  it('is sent once more when doubt would have begun without the failure, unless it is answered', () => {
+    const { holding } = play(begin(), [10_000, DUE], [10_500, failed('STORE_UNAVAILABLE')])
+    const again = play(holding, [10_600, DUE])
+    expect(namesOf(again)).toEqual(['send_renewal'])
+    expect(dueWindow(again.holding, at(10_600)).dueMs).toBe(19_700)
+  })
+
   it('may go along with others a little sooner than planned', () => {
     const { holding } = play(begin(), [10_000, DUE], [10_100, failed('STORE_UNAVAILABLE')])
     expect(dueWindow(holding, at(10_100))).toEqual({ dueMs: 10_200, earliestMs: 10_170 })
