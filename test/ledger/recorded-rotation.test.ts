@@ -66,7 +66,9 @@ describe('a ledger with rotations of its keys', () => {
       expect(verifyLedger({ lines, checkpoints }, keys)).toMatchObject({ ok: true, sealed: 11 })
     }
     const last = signingKeyOf(ring)
-    expect(verifyLedger({ lines, checkpoints }, [verifier(last)]).ok).toBe(false)
+    const unproven = verifyLedger({ lines, checkpoints }, [verifier(last)])
+    expect(unproven.ok).toBe(false)
+    expect(unproven.first?.problem).toContain('is not known')
   })
 
   it('is not proven by a key that had retired when it signed', () => {
@@ -128,6 +130,8 @@ describe('a ledger with rotations of its keys', () => {
     })
     const short = { lines: early, checkpoints: [...checkpoints.slice(0, 1), sealedAgain] }
     expect(verifyLedger(short, full).first?.problem).toContain('is not known to follow it')
+    const active = ring.keys.map((key) => ({ ...key, state: 'active', retiresAtMs: null }) as const)
+    expect(verifyLedger(short, active).first?.problem).toContain('is not known to follow it')
   })
 
   it('is not proven by a key that has named its successor, however it dates the checkpoint', () => {
@@ -242,6 +246,12 @@ describe('a ledger with rotations of its keys', () => {
         line: 1,
         problem: expect.stringContaining('rotation') as string,
       })
+    }
+    for (const odd of ['1', 'null']) {
+      const body = `{"n":1,"position":"","realm":"keys:","rotation":{},"rotation":${odd}`
+      const line = `${body},"hash":"${hash('sha256', `${start}${body}`, 'hex')}"}`
+      const { first } = verifyLedger({ lines: [line], checkpoints: [] }, [verifier(FIRST)])
+      expect(first?.problem).toMatch(/a rotation is no JSON object$/)
     }
   })
 
