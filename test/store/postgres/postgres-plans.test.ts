@@ -117,7 +117,8 @@ async function manyThatStay(client: pg.Client, gone: number): Promise<void> {
 it('a batch of pruning looks at little more than it removes, however much may not go yet', async () => {
   await using place = await freshDatabase()
   const dayMs = 86_400_000
-  const nowUs = (Date.now() - 10 * dayMs) * 1_000
+  const nowMs = Date.now()
+  const nowUs = (nowMs - 10 * dayMs) * 1_000
   const backend = await openPostgresBackend({ url: place.url, poolSize: 1, nowUs: () => nowUs })
   const leases = ['work:a', 'work:b'].map((name) => leaseOf(name, { nowUs }))
   const attempts = leases.map((lease) => grantOf(lease, nowUs))
@@ -132,7 +133,7 @@ it('a batch of pruning looks at little more than it removes, however much may no
   const inAnyWay = 'idx_tup_fetch + seq_tup_read'
   const before = await readSoFar(place.url, inAnyWay)
   const prune = `SELECT leases AS read FROM tenure.namespaces,
-    tenure.prune_v9(number, ${Date.now() - 7 * dayMs}, ${Date.now()}, 100, '')`
+    tenure.prune_v9(number, ${nowMs - 7 * dayMs}, ${nowMs}, 100, '')`
   const [row] = await ask(place.url, prune)
   expect(Number(row?.read)).toBe(100)
   expect((await readSoFar(place.url, inAnyWay)) - before).toBeLessThan(100 * 20)
