@@ -49,6 +49,8 @@ interface Mutant {
   readonly id: string
   readonly status: string
   readonly mutatorName: string
+  /** Run when the module is loaded. */
+  readonly static?: boolean
   readonly replacement?: string
   readonly location: { readonly start: Place; readonly end: Place }
 }
@@ -113,24 +115,29 @@ async function mutate(file: string, tested: Tested, seed: number): Promise<StepO
 
 /** Of a file with types alone Stryker makes no report, because no test runs it. */
 function reportIn(file: string, output: string): MutantReport {
-  if (fs.existsSync(file)) return readReport(file)
+  if (fs.existsSync(file)) {
+    return (JSON.parse(fs.readFileSync(file, 'utf8')) as { files: MutantReport }).files
+  }
   if (output.includes('with 0 mutant(s)')) return {}
   throw new Error(`Stryker made no report: ${errorsIn(output)}`)
 }
 
-function readReport(file: string): MutantReport {
-  return (JSON.parse(fs.readFileSync(file, 'utf8')) as { files: MutantReport }).files
-}
-
 /**
  * Where Stryker keeps what it learnt of a source file. It tries again what survived, where a test was added, and what was killed
- * by a test of a name that is there no more; of a source that changed itself, everything.
+ * by a test of a name that is there no more; of a source that changed itself, everything. It does not know which tests meet
+ * what is run when a module is loaded, so that those survivors are tried again in any case, and so is what a busy machine may
+ * have ended by its time limit.
  */
 function earlierOf(file: string): string {
   const earlier = path.join(FOLDER, 'node_modules', '.cache', `${file.replaceAll('/', '-')}.json`)
+  if (!fs.existsSync(earlier)) return earlier
+  const report = JSON.parse(fs.readFileSync(earlier, 'utf8')) as { readonly files: MutantReport }
   const source = fs.readFileSync(path.join(ROOT, file), 'utf8')
-  const isOther = fs.existsSync(earlier) && readReport(earlier)[file]?.source !== source
-  if (isOther) fs.rmSync(earlier)
+  const known = report.files[file]
+  const mutants = (known?.source === source ? known.mutants : []).filter((mutant) => {
+    return mutant.status !== 'Timeout' && (mutant.status === 'Killed' || mutant.static !== true)
+  })
+  fs.writeFileSync(earlier, JSON.stringify({ ...report, files: { [file]: { source, mutants } } }))
   return earlier
 }
 
@@ -231,7 +238,7 @@ function explanations(): Explained {
 export const mutation: Part = {
   name: 'mutation',
   about:
-    'Stryker changes the sources in one place at a time, and the tests that are meant for the folder must notice: every place of the core and the guards, and a random third, by the seed, of the ledger, the protocol and the holding state machine. Tests must kill 95 % of the mutants of core and guard, and 90 % of each of the others. A mutant that survives is a failure, unless `campaign/mutation/explained.json` says why it is right. Property tests play a tenth of their cases here, and what takes long without noticing mutants that quicker tests miss is left out; `campaign/mutation/mutation-tests.config.ts` says what. Needs `npm ci --ignore-scripts --prefix campaign/mutation`; until that is run again, of an unchanged file only those mutants are tried once more that survived although a test was added since, or were killed by a test of a name that is there no more.',
+    'Stryker changes the sources in one place at a time, and the tests that are meant for the folder must notice: every place of the core and the guards, and a random third, by the seed, of the ledger, the protocol and the holding state machine. Tests must kill 95 % of the mutants of core and guard, and 90 % of each of the others. A mutant that survives is a failure, unless `campaign/mutation/explained.json` says why it is right. Property tests play a tenth of their cases here, and what takes long without noticing mutants that quicker tests miss is left out; `campaign/mutation/mutation-tests.config.ts` says what. Needs `npm ci --ignore-scripts --prefix campaign/mutation`; until that is run again, of an unchanged file only those mutants are tried once more that survived although a test was added since, were ended by their time limit, or were killed by a test of a name that is there no more.',
   steps: TESTED.flatMap((tested) => filesOf(tested.place).map((file) => stepOf(file, tested))),
   atLeast: { mutants: 8_000 },
   sharesAtLeast: TESTED.map(({ place, killedShare }) => {
