@@ -6,11 +6,12 @@ import {
   outsideScope,
   parseAct,
   parseScope,
+  type Scope,
   UNLIMITED_SCOPE,
 } from '../../src/core/scope.ts'
 import { fc } from '../fast-check.ts'
 
-const SRC = parseScope({ namespaces: ['src'], tools: ['edit'], workIds: ['W-1'] })
+const SRC: Scope = { unlimited: false, namespaces: ['src'], tools: ['edit'], workIds: ['W-1'] }
 
 describe('a namespace', () => {
   it.each([
