@@ -91,7 +91,7 @@ export interface PostgresConnectOptions {
   readonly runtime?: Runtime
 }
 
-const CONNECT_MS_DEFAULT = 5_000
+export const CONNECT_MS_DEFAULT = 5_000
 const CALL_MS_DEFAULT = 5_000
 const POOL_SIZE_DEFAULT = 4
 

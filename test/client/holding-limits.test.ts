@@ -75,6 +75,11 @@ describe('a holder that obeys a limit of how long it may hold', () => {
     return play(began.holding, [10, read], [10_000, DUE], [10_100, renewed(10_000)]).holding
   }
   const reread = (ms: number): HoldingEvent => ({ kind: 'max_hold', ms, askedAtMs: 19_000 })
+  /** It was reached and read again, and a renewal was confirmed meanwhile. */
+  const readAgain = (before: number, ms: number): Holding => {
+    const renewal = [19_100, renewed(19_000)] as const
+    return play(limited(before), [19_000, DUE], [19_050, reread(ms)], renewal).holding
+  }
 
   it('reads it at first, and renews before it is reached', () => {
     expect(namesOf(began)).toEqual(['read_max_hold'])
@@ -95,14 +100,7 @@ describe('a holder that obeys a limit of how long it may hold', () => {
   })
 
   it('renews no further once it was read again, is uncertain, and is lost at the end', () => {
-    const { holding } = play(
-      ...([
-        limited(15_000),
-        [19_000, DUE],
-        [19_050, reread(15_000)],
-        [19_100, renewed(19_000)],
-      ] as const),
-    )
+    const holding = readAgain(15_000, 15_000)
     const reached = play(holding, [28_000, DUE])
     expect(reached.actions).toMatchObject([
       {
@@ -121,41 +119,18 @@ describe('a holder that obeys a limit of how long it may hold', () => {
   })
 
   it('counts what was read in the moment in which it was reached', () => {
-    const { holding } = play(
-      limited(19_000),
-      [19_000, DUE],
-      [19_050, reread(19_000)],
-      [19_100, renewed(19_000)],
-    )
+    const holding = readAgain(19_000, 19_000)
     expect(namesOf(play(holding, [28_000, DUE]))).toEqual(['max_hold_reached', 'uncertain'])
   })
 
   it('says once that it is reached, also where the holder renews by itself after that', () => {
-    const { holding } = play(
-      ...([
-        limited(15_000),
-        [19_000, DUE],
-        [19_050, reread(15_000)],
-        [19_100, renewed(19_000)],
-      ] as const),
-      ...([
-        [28_000, DUE],
-        [28_200, renewed(28_100)],
-      ] as const),
-    )
+    const { holding } = play(readAgain(15_000, 15_000), [28_000, DUE], [28_200, renewed(28_100)])
     expect(namesOf(play(holding, [38_000, DUE]))).toEqual([])
     expect(play(holding, [38_000, DUE]).holding.state).toBe('uncertain')
   })
 
   it('goes on where the limit was raised meanwhile', () => {
-    const { holding } = play(
-      ...([
-        limited(15_000),
-        [19_000, DUE],
-        [19_050, reread(60_000)],
-        [19_100, renewed(19_000)],
-      ] as const),
-    )
+    const holding = readAgain(15_000, 60_000)
     expect(namesOf(play(holding, [28_000, DUE]))).toEqual(['send_renewal'])
   })
 

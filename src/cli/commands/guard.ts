@@ -7,7 +7,7 @@ import {
   SQLITE_MARK_TABLE,
   type PostgresClientLike,
 } from '../../guard/index.ts'
-import { loadPostgres } from '../../drivers/postgres-driver.ts'
+import { CONNECT_MS_DEFAULT, loadPostgres } from '../../drivers/postgres-driver.ts'
 import { loadSqlite, sqliteError } from '../../drivers/sqlite-driver.ts'
 import { defineCommand, type CliCommand } from '../command.ts'
 import { visible } from '../output.ts'
@@ -75,12 +75,11 @@ async function applyToSqlite(file: string, url: string): Promise<void> {
   }
 }
 
-/** As long as a store waits; without it the driver waits for ever for a server that takes the connection and says nothing. */
-const CONNECT_MS = 5_000
-
 async function applyToPostgres(url: string): Promise<void> {
   const Pool = await loadPostgres()
-  const options = { connectionString: url, connectionTimeoutMillis: CONNECT_MS, max: 1 }
+  // Without it the driver waits for ever for a server that takes the connection and says nothing.
+  const connectionTimeoutMillis = CONNECT_MS_DEFAULT
+  const options = { connectionString: url, connectionTimeoutMillis, max: 1 }
   const pool = new Pool(options)
   try {
     const client = await pool.connect()

@@ -124,7 +124,7 @@ function makeWorkshop(target: string): string {
   })
 }
 
-/** With what was not yet moved into the file, or must still be rolled back. */
+/** What the names of a database's files end with: the file, what was not yet moved into it, and what must still be rolled back. */
 const PARTS = ['', '-wal', '-journal']
 
 /** Parts that were copied before and after a change of the database are no database. */
