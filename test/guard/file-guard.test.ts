@@ -4,6 +4,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { invalid } from '../../src/core/errors.ts'
 import { guard, type GuardedLease, type SqliteLike } from '../../src/guard/index.ts'
 import { openTenure } from '../../src/open.ts'
 import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
@@ -312,11 +313,8 @@ describe('a guarded file', () => {
       fs.writeFileSync(named(decomposed), 'two')
       const [files, held] = [guard.file(database), lease(10, `file:${named(composed)}`)]
       const names = found().map(named).join(', ')
-      expect(() => files.write(held, 'new')).toThrow(
-        expect.objectContaining({
-          message: `path must say which of 2 files is meant, got "${names}"`,
-        }),
-      )
+      const { message } = invalid('path', 'must say which of 2 files is meant', names)
+      expect(() => files.write(held, 'new')).toThrow(expect.objectContaining({ message }))
       files.write(held, 'new', { path: named(composed) })
       files.write(held, 'newer', { path: named(decomposed) })
       expect(fs.readFileSync(named(composed), 'utf8')).toBe('new')
