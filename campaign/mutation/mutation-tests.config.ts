@@ -5,7 +5,13 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { defineConfig, type Plugin, type ViteUserConfig } from 'vitest/config'
-import { BaseSequencer, type TestSpecification } from 'vitest/node'
+import {
+  BaseSequencer,
+  type Reporter,
+  type TestModule,
+  type TestSpecification,
+  type Vitest,
+} from 'vitest/node'
 
 export interface MeantTests {
   readonly source: string
@@ -47,6 +53,21 @@ function rankOf(file: string): number {
   return places.findIndex((place) => file.includes(`/${place}`))
 }
 
+/** Stryker looks at tests alone, and would take a mutant with which a file of them does not load for one that lives. */
+class LoadFailures implements Reporter {
+  #vitest: Vitest | null = null
+
+  onInit(vitest: Vitest): void {
+    this.#vitest = vitest
+  }
+
+  onTestModuleEnd(file: TestModule): void {
+    for (const error of [file, ...file.children.allSuites()].flatMap((each) => each.errors())) {
+      this.#vitest?.state.catchError(error, 'Load Failure')
+    }
+  }
+}
+
 const underMutation: Plugin = {
   name: 'under-mutation',
   transform: (code) => {
@@ -67,6 +88,7 @@ const config: ViteUserConfig = defineConfig({
     exclude: WITHOUT,
     testTimeout: 120_000,
     hookTimeout: 120_000,
+    reporters: [new LoadFailures()],
     expect: { poll: { timeout: 60_000 } },
     // One worker loads the modules once for all test files of a mutant: half the time of a worker for each.
     isolate: false,

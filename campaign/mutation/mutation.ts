@@ -96,10 +96,7 @@ async function mutate(file: string, tested: Tested, seed: number): Promise<StepO
     fs.writeFileSync(order, JSON.stringify(tests))
     const { output } = await copy.run(process.execPath, [STRYKER, 'run', config])
     const { mutants, source } = reportIn(report, output)[file] ?? { mutants: [], source: '' }
-    const tried = mutants.filter(({ id, status }) => {
-      if (thirdOf !== null && !isInThird(thirdOf, id)) return false
-      return !/^(Ignored|CompileError|RuntimeError)$/.test(status)
-    })
+    const tried = triedOf(mutants, thirdOf)
     const explained = explanations()[file] ?? {}
     const outcome = outcomeOf(file, { source, mutants, tried, explained })
     const [, reused = '0'] = /(\d+)\S* of \d+ mutant result\(s\) are reused/.exec(output) ?? []
@@ -111,6 +108,14 @@ async function mutate(file: string, tested: Tested, seed: number): Promise<StepO
   } finally {
     copy.close()
   }
+}
+
+/** With a “RuntimeError” something failed outside of the tests, such as the loading of their file: it was noticed. */
+export function triedOf(mutants: readonly Mutant[], thirdOf: string | null): readonly Mutant[] {
+  return mutants.filter(({ id, status }) => {
+    if (thirdOf !== null && !isInThird(thirdOf, id)) return false
+    return status !== 'Ignored' && status !== 'CompileError'
+  })
 }
 
 /** Of a file with types alone Stryker makes no report, because no test runs it. */

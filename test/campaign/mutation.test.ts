@@ -1,6 +1,6 @@
 /** What the campaign makes of Stryker's report on one source file. */
 import { describe, expect, it } from 'vitest'
-import { outcomeOf, type TriedMutants } from '../../campaign/mutation/mutation.ts'
+import { outcomeOf, triedOf, type TriedMutants } from '../../campaign/mutation/mutation.ts'
 import { isInThird } from '../../campaign/mutation/random-third.ts'
 
 const SOURCE = `function isOver(lease, now) {
@@ -38,6 +38,12 @@ describe('a mutant', () => {
     const { counts, failures } = outcome([late('Killed'), released('Timeout')])
     expect(failures).toEqual([])
     expect(counts).toMatchObject({ 'mutants of core': 2, 'killed of core': 2 })
+  })
+
+  it('with which a file of tests does not load is tried, and killed', () => {
+    const tried = triedOf([late('RuntimeError'), released('CompileError')], null)
+    expect(tried).toEqual([late('RuntimeError')])
+    expect(outcome(tried).counts).toMatchObject({ 'mutants of core': 1, 'killed of core': 1 })
   })
 
   it('that survives and is explained is no failure, and is counted', () => {
