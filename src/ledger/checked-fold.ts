@@ -320,7 +320,7 @@ class StandingEntries {
 /** By the ledger alone: a store that decided over it wrote down first what had ended meanwhile. */
 function isStanding(entry: Entry): boolean {
   if (entry.kind === 'lease') return entry.state === 'active' || entry.lockedUntil !== null
-  return entry.state === 'pending' && entry.offer !== null
+  return entry.offer !== null
 }
 
 type Places = Map<Resource, Map<LeaseId, Entry>>
