@@ -10,6 +10,9 @@ import {
   realmNamed,
   recordOf,
 } from '../../src/ledger/sealed-ledger.ts'
+import { acquire } from '../core/builders.ts'
+import { TinyRealm } from '../core/tiny-realm.ts'
+import { released } from '../registrar/registrar-events.ts'
 
 interface Line {
   readonly n?: number
@@ -65,6 +68,33 @@ describe('a chain', () => {
     expect(chain.count).toBe(problem === null ? 2 : 1)
   })
 
+  it('tells of what it has written what a reader of it tells', () => {
+    const realm = new TinyRealm()
+    realm.run(acquire())
+    const [event] = realm.ledger
+    if (event === undefined) throw new Error('nothing was issued')
+    const [writer, reader] = [new LedgerChain(), new LedgerChain()]
+    const told = [
+      () => writer.appendRotation({}),
+      () => writer.append({ position: '1', event }),
+      () => writer.appendRotation({}),
+      () => writer.appendRecord(released()),
+      () => writer.appendRecord(released()),
+    ].map((write) => {
+      expect(reader.accept(write())).toBeNull()
+      expect(writer.isAtRotation).toBe(reader.isAtRotation)
+      expect(writer.lastPosition).toBe(reader.lastPosition)
+      return [writer.isAtRotation, writer.lastPosition]
+    })
+    expect(told).toEqual([
+      [true, null],
+      [false, '1'],
+      [true, '1'],
+      [false, '4'],
+      [false, '5'],
+    ])
+  })
+
   it('takes no line whose hash is of another', () => {
     const line = lineOf({}).replace('"event":{}', '"event":{"a":1}')
     expect(new LedgerChain().accept(line)).toBe('does not fit its hash')
@@ -79,6 +109,12 @@ describe('a line', () => {
     expect([event, record, rotation, 'x'].map(isRotationLine)).toEqual([false, false, true, false])
     expect([event, record, rotation, 'x'].map(positionOf)).toEqual(['5', '5', '', null])
     expect([event, 'x'].map(realmNamed)).toEqual(['work:a', null])
+  })
+
+  it("of a registrar's own event has the record that was written, and no event", () => {
+    const line = new LedgerChain().appendRecord(released())
+    expect(recordOf(line)).toEqual(released())
+    expect(() => entryOf(line)).toThrow('a line of the ledger is no event of a lease')
   })
 
   it('that is no event, no record or no JSON is not read as one', () => {

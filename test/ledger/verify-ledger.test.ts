@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { randomFrom } from '../../src/testing/fake-runtime.ts'
 import { generateSigningKey } from '../../src/registrar/ed25519.ts'
+import { checkpointBytes } from '../../src/ledger/ledger-checkpoint.ts'
 import { linesOf } from '../../src/ledger/sealed-ledger.ts'
 import { verifyLedger, type SealedLedger } from '../../src/ledger/verify-ledger.ts'
 import { compareLedgers } from '../../src/ledger/compare-ledger.ts'
@@ -94,7 +95,24 @@ describe('a sealed ledger', () => {
     }
     const other = (ledger.lines[20] ?? '').replace(/"atMs":\d/, '"atMs":9')
     const lines = rewritten(ledger.lines.with(20, other))
-    expect(verifyLedger({ ...ledger, lines }, SEAL_KEYS).first).toMatchObject({ line: 17 })
+    expect(verifyLedger({ ...ledger, lines }, SEAL_KEYS).first).toEqual({
+      line: 17,
+      position: history[16]?.position,
+      problem: 'or a later one is not what checkpoint 2 was made of',
+    })
+  })
+
+  it('is not proven by a checkpoint that names another position than its last', () => {
+    const [checkpoint] = ledger.checkpoints
+    if (checkpoint === undefined) throw new Error('four checkpoints')
+    const moved = { ...checkpoint, position: history[14]?.position ?? null }
+    const signature = Buffer.from(SEALER.sign(checkpointBytes(moved))).toString('base64url')
+    const odd = { ...ledger, checkpoints: [{ ...moved, signature }] }
+    expect(verifyLedger(odd, SEAL_KEYS).first).toEqual({
+      line: 1,
+      position: history[0]?.position,
+      problem: 'or a later one is not what checkpoint 1 was made of',
+    })
   })
 
   it('is not proven by checkpoints that are missing, forged, or of a key that is not known', () => {
