@@ -59,3 +59,9 @@ it('what a client sends on as it is are fields of the request, and neither the w
   })
   expect(SENT_OPTIONS.toSorted()).toEqual(shared.toSorted())
 })
+
+it('what must be named and can be anything is asked for by its name', () => {
+  expect(() => OPTION_SHAPES.get('Wanted')?.read({ mode: 'shared' }, 'wanted')).toThrow(
+    'resource must be given, got undefined',
+  )
+})

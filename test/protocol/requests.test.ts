@@ -171,6 +171,26 @@ describe('a request', () => {
     expect(ask([member('work:a'), member('work:b')])).toMatchObject({ group: ID })
   })
 
+  it('for several names up to 64', () => {
+    const members = Array.from({ length: 64 }, (_, index) => ({
+      id: ID,
+      resource: `work:${index}`,
+    }))
+    expect(readRequest('acquireAll', { group: ID, members, ...WHO }).members).toHaveLength(64)
+  })
+
+  it('has its ids and its session from its sender in the library, and from the server over HTTP', () => {
+    expect(readHttpRequest('acquire', { resource: 'work:a', holder: 'ann' })).not.toHaveProperty(
+      'id',
+    )
+    const asked = { id: ID, resource: 'work:a', ...WHO }
+    for (const name of ['id', 'session']) {
+      expect(() => readRequest('acquire', { ...asked, [name]: undefined })).toThrow(
+        `${name} must be `,
+      )
+    }
+  })
+
   it('has ids that are UUIDs, as its schema says', () => {
     expect(schemaOf('get').properties?.['id']).toMatchObject({ type: 'string', format: 'uuid' })
   })
