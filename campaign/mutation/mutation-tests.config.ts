@@ -62,8 +62,9 @@ class LoadFailures implements Reporter {
   }
 
   onTestModuleEnd(file: TestModule): void {
-    for (const error of [file, ...file.children.allSuites()].flatMap((each) => each.errors())) {
-      this.#vitest?.state.catchError(error, 'Load Failure')
+    for (const { message } of [file, ...file.children.allSuites()].flatMap((at) => at.errors())) {
+      // An error of its own: Stryker cannot print what came from another process.
+      this.#vitest?.state.catchError(new Error(message), 'Load Failure')
     }
   }
 }
