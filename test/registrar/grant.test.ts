@@ -298,7 +298,12 @@ describe('a chain of grants', () => {
     const derived = (root: typeof KEY, child: typeof KEY): string => {
       return signGrant(CHILD, child, signGrant(grant(), root))
     }
-    expect(codeOf(derived(KEY, other), keys)).toBe('INVALID_DERIVATION')
+    expect(() => verifyGrant(derived(KEY, other), keys, { now: NOW })).toThrow(
+      expect.objectContaining({
+        code: 'INVALID_DERIVATION',
+        message: `key ${other.keyId} is not of the registrar before it`,
+      }),
+    )
     expect(codeOf(derived(next, KEY), keys)).toBe('INVALID_DERIVATION')
     expect(verifyGrant(derived(KEY, next), keys, { now: NOW })).toMatchObject({
       keyIds: [KEY.keyId, next.keyId],
@@ -343,7 +348,6 @@ describe('a chain of grants', () => {
     expect(codeOf(chain(grant(), { ...CHILD, parentId: null }))).toBe('INVALID_DERIVATION')
   })
 
-  const other = generateSigningKey()
   const [root, child] = blocks(chain(grant(), CHILD))
   const odd = root !== undefined && child !== undefined ? [root, [child[0], root[1]] as const] : []
   const late = { ...CHILD, issuedAtMs: NOW + GRANT_SKEW_MS + 1 }
@@ -351,12 +355,6 @@ describe('a chain of grants', () => {
   const ended = { ...CHILD, expiresAtMs: NOW }
   it.each<[ErrorCode, string, Grant, string?]>([
     ['INVALID_SIGNATURE', 'the signature does not fit the grant', CHILD, joined(odd)],
-    [
-      'INVALID_DERIVATION',
-      `key ${other.keyId} is not of the registrar before it`,
-      CHILD,
-      signGrant(CHILD, other, chain(grant())),
-    ],
     [
       'INVALID_DERIVATION',
       'the grant does not follow from the one before it',
@@ -367,10 +365,9 @@ describe('a chain of grants', () => {
     ['INVALID_DERIVATION', 'the grant is wider than the one before it', wide],
     ['UNAUTHORIZED', 'the grant is for "editor"', { ...CHILD, audience: 'editor' }],
   ])('is refused with %s and the lease that it is about: %s', (code, message, refused, token) => {
-    const keys = [verifier(), verifier(other)]
     const signedChain = token ?? chain(grant(), refused)
     const { id: leaseId, holder, expiresAtMs } = refused
-    expect(errorOf(() => verifyGrant(signedChain, keys, { now: NOW }))).toMatchObject({
+    expect(errorOf(() => verifyGrant(signedChain, KEYS, { now: NOW }))).toMatchObject({
       ...{ code, message, details: { leaseId, holder, expiresAtMs } },
     })
   })
