@@ -130,6 +130,7 @@ function reportIn(file: string, output: string): MutantReport {
     return (JSON.parse(fs.readFileSync(file, 'utf8')) as { files: MutantReport }).files
   }
   if (output.includes('with 0 mutant(s)')) return {}
+  if (output.includes('No tests were found')) throw new Error('no test meets it')
   throw new Error(`Stryker made no report: ${errorsIn(output)}`)
 }
 
