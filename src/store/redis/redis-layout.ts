@@ -53,6 +53,14 @@ export const DAY_MS = 86_400_000
 /** A mark of one month is found in the next one too, so it is kept as long as the longest TTL. */
 export const MONTH_DAYS = 31
 
+/** Behind every row of the ledger. */
+export const ROW_MAX: number = Number.MAX_SAFE_INTEGER
+
+/** Of a row of the ledger or of the spans; 0 if there is none. */
+export function rowPosition(row: string): number {
+  return Number(row.split('-', 1)[0])
+}
+
 /** A session that no client has; what is published to it says that the ledger has grown. */
 export const LEDGER_SESSION = '(ledger)'
 

@@ -16,8 +16,9 @@ import {
 } from '../../core/retention.ts'
 import { US_PER_MS } from '../../core/time.ts'
 import type { Pruned, PrunePolicy } from '../../store-port/store.ts'
+import { rowPosition } from './redis-layout.ts'
 import type { RedisNamespace } from './redis-namespace.ts'
-import type { RedisReader, WalkedPage } from './redis-reader.ts'
+import type { RedisReader } from './redis-reader.ts'
 import { eventOf, msOf, placedRecord, type ShownRecord } from './redis-records.ts'
 import { NOTE_PRUNED_SCRIPT, PRUNE_SCRIPT, TIDY_SCRIPT } from './redis-scripts.ts'
 import { noteSpans } from './redis-spans.ts'
@@ -55,8 +56,8 @@ type TrimProgress = Pick<Progress, 'notBeforeMs' | 'from'>
 interface Progress {
   /** Before this time the old part of the ledger is not gone through again without cause. */
   readonly notBeforeMs: number
-  /** The row to go on from; `-` for the first one. */
-  readonly from: string
+  /** The position to go on from; 0 for the first row. */
+  readonly from: number
   readonly clock: PruneClock | null
   /** Where the live set is gone through from, for realms to forget: in a large one a call sees a part of it. */
   readonly tidyFrom: string
@@ -81,7 +82,7 @@ export async function pruneNamespace(
     await noteSpans(namespace, reader, bucket)
     total.leases += leases
     total.events += pruner.events
-    total.more ||= more || from !== '-'
+    total.more ||= more || from > 0
   }
   return total
 }
@@ -89,10 +90,12 @@ export async function pruneNamespace(
 async function progressOf(namespace: RedisNamespace, bucket: number): Promise<Progress> {
   const key = namespace.keyOf(bucket, 'pruned')
   const text = (await namespace.calls.send(['GET', key], 'reads')) as string | null
-  if (text === null) return { notBeforeMs: 0, from: '-', clock: null, tidyFrom: '0' }
-  const [notBeforeMs, from = '-', readingMs, believedMs, tidyFrom = '0'] = text.split(' ')
+  if (text === null) return { notBeforeMs: 0, from: 0, clock: null, tidyFrom: '0' }
+  const [notBeforeMs, from = '', readingMs, believedMs, tidyFrom = '0'] = text.split(' ')
   const clock = { readingMs: Number(readingMs), believedMs: Number(believedMs) }
-  return { notBeforeMs: Number(notBeforeMs), from, clock, tidyFrom }
+  // Others have written a row here, behind a bracket; `-` for the first one.
+  const position = rowPosition(from.replace('(', ''))
+  return { notBeforeMs: Number(notBeforeMs), from: position, clock, tidyFrom }
 }
 
 class BucketPruner {
@@ -100,8 +103,8 @@ class BucketPruner {
   readonly #reader: RedisReader
   readonly #bucket: number
   readonly #cut: PruneCut
-  /** The last row that is old enough. */
-  readonly #to: string
+  /** The position up to which rows are old enough. */
+  readonly #high: number
   readonly #rows = new Map<string, RowInQuestion>()
   /** By type and lease the last event that another may make superfluous. */
   readonly #earlier = new Map<string, EventInQuestion>()
@@ -113,13 +116,13 @@ class BucketPruner {
     this.#reader = reader
     this.#bucket = bucket
     this.#cut = cut
-    this.#to = String(Math.max(0, cut.endedBeforeMs) * US_PER_MS)
+    this.#high = Math.max(0, cut.endedBeforeMs) * US_PER_MS
   }
 
   /** In the order in which their ends were recorded. */
   async forgetEnded(batch: number): Promise<{ readonly leases: number; readonly more: boolean }> {
     const prunable: Told[] = []
-    const walk = { bucket: this.#bucket, from: '-', to: this.#to, wanted: 'ended' } as const
+    const walk = { bucket: this.#bucket, low: 0, high: this.#high, wanted: 'ended' } as const
     for await (const shown of this.#reader.pages(walk)) {
       for (const { entry, place } of shown.map(placedRecord)) {
         if (!mayBePruned(entry, msOf(place), this.#cut)) continue
@@ -135,17 +138,17 @@ class BucketPruner {
   /** Goes on where the last call has stopped, and begins again when there is cause, or after a while. */
   async trim({ from, notBeforeMs }: TrimProgress, hasCause: boolean): Promise<TrimProgress> {
     const { nowMs } = this.#cut
-    if (from === '-' && !hasCause && nowMs < notBeforeMs) return { from, notBeforeMs }
-    let next: string | null = from
-    for (let step = 0; step < TRIM_STEPS && next !== null; step += 1) {
-      const walk = { bucket: this.#bucket, to: this.#to, wanted: 'rows', from: next } as const
-      const page: WalkedPage = await this.#reader.walk(walk)
-      await this.#passOver(this.#note(page.shown))
+    if (from === 0 && !hasCause && nowMs < notBeforeMs) return { from, notBeforeMs }
+    const walk = { bucket: this.#bucket, low: from, high: this.#high, wanted: 'rows' } as const
+    let steps = 0
+    for await (const shown of this.#reader.pages(walk)) {
+      await this.#passOver(this.#note(shown))
       await this.#dropRows()
-      next = page.next
+      const [lastRow = ''] = shown.at(-1) ?? []
+      steps += 1
+      if (steps === TRIM_STEPS) return { from: rowPosition(lastRow) + 1, notBeforeMs: 0 }
     }
-    if (next !== null) return { from: next, notBeforeMs: 0 }
-    return { from: '-', notBeforeMs: nowMs + TRIM_INTERVAL_MS }
+    return { from: 0, notBeforeMs: nowMs + TRIM_INTERVAL_MS }
   }
 
   /**

@@ -7,11 +7,12 @@ import type { LeaseEvent } from '../../core/event.ts'
 import { isLive } from '../../core/lease.ts'
 import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
 import { ancestorsOf, isTree, type Reach } from '../../core/resource.ts'
+import { US_PER_MS } from '../../core/time.ts'
 import { prunedError } from '../position.ts'
 import type { EntryQuery, HistoryQuery, LedgerEntry, Position } from '../../store-port/store.ts'
-import { isAboutEnded, matchesEntry, matchesEvent } from '../query-matching.ts'
+import { firstOf, isAboutEnded, matchesEntry, matchesEvent } from '../query-matching.ts'
 import type { FoundEntries } from '../optimistic/backend.ts'
-import { EVENTS_PER_ROW } from './redis-layout.ts'
+import { EVENTS_PER_ROW, ROW_MAX, rowPosition } from './redis-layout.ts'
 import type { RedisNamespace } from './redis-namespace.ts'
 import {
   CLOCK_DOMAIN,
@@ -43,22 +44,20 @@ interface Ask {
   readonly floor: number
 }
 
+/** The lowest and the highest position that a row may have. */
+export interface RowRange {
+  readonly low: number
+  readonly high: number
+}
+
 /** How the ledger is gone through; `WALK_SCRIPT` says what can be wanted. */
-export interface Walk {
+export interface Walk extends RowRange {
   readonly bucket: number
   readonly newestFirst?: boolean
-  readonly from: string
-  readonly to: string
   readonly wanted: 'events' | 'ended' | 'born' | 'rows'
   readonly leaseId?: string
   /** A text that each event contains, as it is kept. */
   readonly part?: string
-}
-
-export interface WalkedPage {
-  /** Where to go on; null at the end. */
-  readonly next: string | null
-  readonly shown: readonly ShownRecord[]
 }
 
 /** An entry in an answer that several buckets contribute to. */
@@ -82,26 +81,17 @@ export class RedisReader {
     const buckets = this.#namespace.bucketsFor(query.overlapping ?? query)
     const parts = await Promise.all(buckets.map((bucket) => this.#ofBucket(query, bucket)))
     const inOrder = parts.flatMap(({ placed }) => placed).toSorted(byPlace)
-    const shown = inOrder.slice(0, query.limit)
-    const more = inOrder.length > query.limit
-    const last = more ? shown.at(-1) : undefined
-    const lastEnd = shown.findLast(({ entry }) => !isLive(entry))
-    return {
-      nowUs: Math.max(...parts.map((part) => part.nowUs)),
-      entries: shown.map((record) => record.entry),
-      more,
-      next: last === undefined ? null : cursorOf(last),
-      lastEnd: lastEnd === undefined ? null : cursorOf(lastEnd),
-    }
+    const found = inOrder.map((placed) => [cursorOf(placed), placed.entry] as const)
+    const nowUs = Math.max(...parts.map((part) => part.nowUs))
+    return { nowUs, ...firstOf(found, query.limit) }
   }
 
   async #ofBucket(
     query: EntryQuery,
     bucket: number,
   ): Promise<{ readonly nowUs: number; readonly placed: readonly Placed[] }> {
-    const ask = { query, bucket, floor: floorOf(query, bucket) }
+    const { nowUs, records } = await this.#gather({ query, bucket, floor: floorOf(query, bucket) })
     const isEnded = isAboutEnded(query)
-    const { nowUs, records } = isEnded ? await this.#ended(ask) : await this.#gather(ask)
     const placed = records.map((record) => {
       return { ...record, bucket, isDelayed: isEnded && isLive(record.entry) }
     })
@@ -110,6 +100,7 @@ export class RedisReader {
 
   async #gather(ask: Ask): Promise<Gathered> {
     const { query, bucket } = ask
+    if (isAboutEnded(query)) return this.#ended(ask)
     if (query.overlapping !== undefined) {
       const page = await this.look(bucket, ['overlapping', placeText(query.overlapping)])
       if (page.next === '') return page
@@ -131,7 +122,7 @@ export class RedisReader {
       return { nowUs: page.nowUs, records }
     }
     const { bucket, floor } = ask
-    const walk = { bucket, from: rowBefore(floor), to: '+', wanted: 'born' } as const
+    const walk = { bucket, low: rowBefore(floor), high: ROW_MAX, wanted: 'born' } as const
     const told = await this.#walkRecords(ask, walk, page.nowUs)
     const untold = await this.#unrecorded(ask)
     return { nowUs: untold.nowUs, records: [...told, ...untold.records] }
@@ -170,8 +161,8 @@ export class RedisReader {
 
   #endedAfter(ask: Ask, place: number, nowUs: number): Promise<readonly PlacedRecord[]> {
     const { bucket, query } = ask
-    const from = rowBefore(place)
-    const walk = { bucket, from, to: '+', wanted: 'ended', ...partOf(query) } as const
+    const stretch = { low: rowBefore(place), high: ROW_MAX }
+    const walk = { bucket, ...stretch, wanted: 'ended', ...partOf(query) } as const
     return this.#walkRecords({ ...ask, floor: place }, walk, nowUs)
   }
 
@@ -188,22 +179,23 @@ export class RedisReader {
   async *pages(walk: Walk): AsyncGenerator<readonly ShownRecord[]> {
     const { part } = walk
     const stretches = part === undefined ? [walk] : stretchesWith(this.#namespace, walk, part)
-    for await (const { from: first, to } of stretches) {
-      for (let from: string | null = first; from !== null;) {
-        const page: WalkedPage = await this.walk({ ...walk, from, to })
-        yield page.shown
-        from = page.next
+    for await (let { low, high } of stretches) {
+      while (low <= high) {
+        const [last, ...shown] = await this.#walk({ ...walk, low, high })
+        yield shown
+        if (last === '') break
+        if (walk.newestFirst === true) high = rowPosition(last) - 1
+        else low = rowPosition(last) + 1
       }
     }
   }
 
-  async walk(walk: Walk): Promise<WalkedPage> {
-    const { bucket, newestFirst = false, from, to, wanted, leaseId = '', part = '' } = walk
+  async #walk(walk: Walk): Promise<readonly [lastRow: string, ...ShownRecord[]]> {
+    const { bucket, newestFirst = false, low, high, wanted, leaseId = '', part = '' } = walk
     const command = newestFirst ? 'XREVRANGE' : 'XRANGE'
-    const args = [command, from, to, String(PAGE), wanted, leaseId, part]
+    const args = [command, String(low), String(high), String(PAGE), wanted, leaseId, part]
     const reply = await this.#namespace.run(bucket, WALK_SCRIPT, args)
-    const [next, ...shown] = reply as readonly [string, ...ShownRecord[]]
-    return { next: next === '' ? null : `(${next}`, shown }
+    return reply as readonly [string, ...ShownRecord[]]
   }
 
   async look(bucket: number, args: readonly string[]): Promise<Looked> {
@@ -214,31 +206,30 @@ export class RedisReader {
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
     const { limit, newestFirst = false } = query
-    const count = this.#namespace.prefixes.length
-    const start =
-      query.after === undefined ? startOf(count, newestFirst) : parsePosition(query.after, count)
+    const start = this.#startOf(query)
     const parts = await Promise.all(
       this.#namespace
         .bucketsFor(query)
-        .map((bucket) => this.#tell(bucket, query, start[bucket] ?? '0')),
+        .map((bucket) => this.#tell(bucket, query, start[bucket] ?? 0)),
     )
     const inOrder = parts.flat().toSorted((a, b) => (newestFirst ? b.us - a.us : a.us - b.us))
-    if (inOrder.length === 0 && query.after !== undefined) await this.#requireReached(query.after)
-    if (query.unbroken === true && query.after !== undefined)
-      await this.#requireUnpruned(query, start)
+    if (query.after !== undefined) {
+      if (inOrder.length === 0) await this.#requireReached(query.after, start)
+      if (query.unbroken === true) await this.#requireUnpruned(query, start)
+    }
     const at = [...start]
     return inOrder.slice(0, limit).map(({ bucket, us, event }) => {
-      at[bucket] = String(us)
+      at[bucket] = us
       return { position: positionText(at), event }
     })
   }
 
   /** Positions are times of the server, so that one of a server that has lost its data since is as good as ever. */
-  async #requireReached(after: Position): Promise<void> {
-    const given = latestOf(after)
+  async #requireReached(after: Position, start: Positions): Promise<void> {
+    const given = latestOf(start)
     if (given <= (await this.#namespace.timeUs()) + STORE_CLOCK_BEHIND_US_MAX) return
     // The clock was ahead once: what was recorded then has its place, and what comes after that as well.
-    if (given <= latestOf(await this.end())) return
+    if (given <= latestOf(await this.#ends())) return
     throw invalid('after', 'must be a position of this store, not after its present time', after)
   }
 
@@ -248,68 +239,68 @@ export class RedisReader {
     for (const bucket of this.#namespace.bucketsFor(query)) {
       const key = this.#namespace.keyOf(bucket, 'live')
       const pruned = await this.#namespace.calls.send(['HGET', key, 'pruned'], 'reads')
-      if (Number(pruned) > Number(start[bucket])) upTo[bucket] = String(pruned)
+      upTo[bucket] = Math.max(start[bucket] ?? 0, Number(pruned))
     }
     const [given, needed] = [positionText(start), positionText(upTo)]
     if (needed !== given) throw prunedError(given, needed)
   }
 
-  async #tell(bucket: number, query: HistoryQuery, start: string): Promise<readonly Told[]> {
+  async #tell(bucket: number, query: HistoryQuery, start: number): Promise<readonly Told[]> {
     const { newestFirst = false, limit, leaseId, fromMs = 0 } = query
+    const [after, before] = newestFirst ? [0, start] : [start, Infinity]
     // Nothing is dated later than its place, but for what was imported from a clock that was ahead.
-    const earliestUs = fromMs * 1000
-    const [from, to] = newestFirst
-      ? [start === '' ? '+' : `(${start}-0`, '-']
-      : [rowBefore(Math.max(Number(start), earliestUs - 1)), '+']
-    const walk = { bucket, newestFirst, from, to, wanted: 'events' } as const
+    const low = rowBefore(Math.max(after, fromMs * US_PER_MS - 1))
+    const high = Math.min(before - 1, ROW_MAX)
+    const walk = { bucket, newestFirst, low, high, wanted: 'events' } as const
     const which = leaseId === undefined ? partOf(query) : { leaseId }
     const told: Told[] = []
     for await (const shown of this.pages({ ...walk, ...which })) {
       for (const [, us, text] of shown) {
+        if (us <= after || us >= before) continue
         const { event } = eventOf(text, us)
-        if (isPast(us, start, newestFirst) && matchesEvent(event, query)) {
-          told.push({ bucket, us, event })
-        }
+        if (matchesEvent(event, query)) told.push({ bucket, us, event })
       }
-      const isBefore = newestFirst && (shown.at(-1)?.[1] ?? Infinity) < earliestUs
-      if (told.length >= limit || isBefore) break
+      if (told.length >= limit) break
     }
     return told.slice(0, limit)
   }
 
   async end(): Promise<Position> {
+    return positionText(await this.#ends())
+  }
+
+  async #ends(): Promise<Positions> {
     const { buckets } = this.#namespace
     const states = await Promise.all(buckets.map((bucket) => this.#namespace.stateOf(bucket)))
-    return positionText(states.map(({ last }) => last))
+    return states.map(({ last }) => Number(last))
+  }
+
+  #startOf({ after, newestFirst = false }: HistoryQuery): Positions {
+    const { buckets } = this.#namespace
+    const unread = newestFirst ? Infinity : 0
+    if (after === undefined) return buckets.map(() => unread)
+    const positions = after.split('.')
+    const isOne = positions.every((position) => /^(\d{1,16}|-)$/.test(position))
+    if (isOne && positions.length === buckets.length) {
+      return positions.map((position) => (position === '-' ? unread : Number(position)))
+    }
+    throw invalid('after', 'must be a position from history or watch', after)
   }
 }
 
 /**
- * Where each bucket was read to: the microsecond of its last event that was seen, empty for none yet when reading backwards.
+ * Where each bucket was read to: the microsecond of its last event that was seen, infinite for none yet when reading backwards.
  * They grow with the server's clock, so that a position stays good when a server has lost its data.
  */
-type Positions = readonly string[]
-
-function startOf(buckets: number, newestFirst: boolean): Positions {
-  return Array.from({ length: buckets }, () => (newestFirst ? '' : '0'))
-}
+type Positions = readonly number[]
 
 function positionText(positions: Positions): Position {
-  return positions.map((position) => (position === '' ? '-' : position)).join('.')
-}
-
-function parsePosition(text: Position, buckets: number): Positions {
-  const positions = text.split('.')
-  const isOne = positions.every((position) => /^(\d{1,16}|-)$/.test(position))
-  if (isOne && positions.length === buckets) {
-    return positions.map((position) => (position === '-' ? '' : position))
-  }
-  throw invalid('after', 'must be a position from history or watch', text)
+  return positions.map((position) => (position === Infinity ? '-' : position)).join('.')
 }
 
 /** The latest of its places; -Infinity where it has none. */
-function latestOf(position: Position): number {
-  return Math.max(...position.split('.').map(Number).filter(Number.isFinite))
+function latestOf(positions: Positions): number {
+  return Math.max(...positions.filter(Number.isFinite))
 }
 
 interface Told {
@@ -339,13 +330,8 @@ function floorOf({ after }: EntryQuery, bucket: number): number {
 }
 
 /** The first row in which a position after this one may lie. */
-function rowBefore(place: number): string {
-  return String(Math.max(0, place + 1 - EVENTS_PER_ROW))
-}
-
-function isPast(us: number, start: string, newestFirst: boolean): boolean {
-  if (newestFirst) return start === '' || us < Number(start)
-  return us > Number(start)
+function rowBefore(place: number): number {
+  return Math.max(0, place + 1 - EVENTS_PER_ROW)
 }
 
 /** What every event contains that is asked for by name: spares sending all the others. */

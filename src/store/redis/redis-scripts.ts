@@ -134,8 +134,8 @@ return show(answer, ids)
 )
 
 /**
- * Goes through the ledger. ARGV: command, first and last row, how many rows, what is wanted, a lease id or '', a text that
- * an event must contain or ''. Answers with the last row looked at ('' at the end), then for each, as wanted:
+ * Goes through the ledger. ARGV: command, the lowest and the highest position of a row, how many rows, what is wanted, a lease
+ * id or '', a text that an event must contain or ''. Answers with the last row looked at ('' at the end), then for each, as wanted:
  *
  *     events    lease id, position, text: of the events that can still be seen
  *     ended     the same, of those that ended what has ended
@@ -145,20 +145,15 @@ return show(answer, ids)
 export const WALK_SCRIPT: Script = scriptOf(
   'reads',
   `${LOAD_STATE}
-local from, to, wanted, leaseId, part = ARGV[2], ARGV[3], ARGV[5], ARGV[6], ARGV[7]
+local low, high, wanted, leaseId, part = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[5], ARGV[6], ARGV[7]
 if leaseId ~= '' then
   -- Nothing of a lease lies before the row of its first event, or behind that of its end.
   local first, ended = firstOf(leaseId), knownOf(leaseId).ended
   if not first then return { '' } end
-  first = int(math.max(0, first + 1 - ${EVENTS_PER_ROW}))
-  if ARGV[1] == 'XRANGE' then
-    if tonumber(match(from, '%d+') or 0) < tonumber(first) then from = first end
-    if ended then to = int(ended) .. '-0' end
-  else
-    to = first
-    if ended and from == '+' then from = int(ended) .. '-0' end
-  end
+  low, high = math.max(low, first + 1 - ${EVENTS_PER_ROW}), math.min(high, ended or high)
 end
+local from, to = int(low), int(high)
+if ARGV[1] ~= 'XRANGE' then from, to = to, from end
 local rows = call(ARGV[1], P .. 'ledger', from, to, 'COUNT', ARGV[4])
 local answer, ids, seen, found = { #rows == tonumber(ARGV[4]) and rows[#rows][1] or '' }, {}, {}, {}
 local function note(row, distance, text)

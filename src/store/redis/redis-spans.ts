@@ -6,9 +6,9 @@
  */
 import { createHash } from 'node:crypto'
 import type { LeaseEvent } from '../../core/event.ts'
-import { LOAD_STATE, scriptOf, type Script } from './redis-layout.ts'
+import { ROW_MAX, LOAD_STATE, rowPosition, scriptOf, type Script } from './redis-layout.ts'
 import type { RedisNamespace } from './redis-namespace.ts'
-import type { RedisReader, Walk, WalkedPage } from './redis-reader.ts'
+import type { RedisReader, RowRange, Walk } from './redis-reader.ts'
 import { eventOf } from './redis-records.ts'
 
 const SPAN_EVENTS = 256
@@ -125,11 +125,10 @@ export async function noteSpans(
     return (await namespace.run(bucket, NOTE_SPANS_SCRIPT, args)) as string
   }
   let last = await note('', [])
-  let next: string | null = last === '' ? '-' : `(${last}`
   let span = new Span()
-  for (let page = 0; page < PAGES_PER_SWEEP && next !== null; page += 1) {
-    const walk = { bucket, from: next, to: '+', wanted: 'rows' } as const
-    const { shown, next: following }: WalkedPage = await reader.walk(walk)
+  let pages = 0
+  const walk = { bucket, low: rowPosition(last) + 1, high: ROW_MAX, wanted: 'rows' } as const
+  for await (const shown of reader.pages(walk)) {
     const full: Span[] = []
     for (const [row, position, text] of shown) {
       if (!span.hasRoomFor(row)) {
@@ -140,56 +139,33 @@ export async function noteSpans(
     }
     const expected = full.at(-1)?.noted[0] ?? last
     last = await note(last, full)
-    // Another process notes them.
-    if (last !== expected) return
-    next = following
+    pages += 1
+    // Another process notes them, or the next sweep.
+    if (last !== expected || pages === PAGES_PER_SWEEP) return
   }
 }
-
-type Stretch = Pick<Walk, 'from' | 'to'>
 
 /** The stretches of a walk in which a name may occur, in its order. */
 export async function* stretchesWith(
   namespace: RedisNamespace,
-  { bucket, newestFirst = false, from, to }: Walk,
+  { bucket, newestFirst = false, low, high }: Walk,
   name: string,
-): AsyncGenerator<Stretch> {
+): AsyncGenerator<RowRange> {
   const bits = bitsOf(name).map(String)
-  const [command, start] = newestFirst ? ['XREVRANGE', '+'] : ['XRANGE', from]
-  let newest: string | null = null
+  const [command, start] = newestFirst ? ['XREVRANGE', '+'] : ['XRANGE', String(low)]
+  let noted: number | null = null
   for (let cursor: string | null = start; cursor !== null;) {
     const args = [command, cursor, String(SPANS_PER_PAGE), ...bits]
     const reply = (await namespace.run(bucket, SEEK_SCRIPT, args)) as readonly string[]
     const [last = '', next = '', ...rows] = reply
     // What was noted meanwhile lies behind what was not, which has been gone through.
-    if (newestFirst && newest === null) yield { from, to: last === '' ? to : `(${last}` }
-    newest = last
+    if (newestFirst && noted === null) yield { low: Math.max(low, rowPosition(last) + 1), high }
+    noted = rowPosition(last)
     for (let at = 0; at < rows.length; at += 2) {
-      const [spanLast = '', spanFirst = ''] = rows.slice(at, at + 2)
-      if (!newestFirst) yield { from: later(from, spanFirst), to: spanLast }
-      else if (placeOf(from) >= placeOf(spanFirst)) {
-        yield { from: earlier(from, spanLast), to: spanFirst }
-      }
+      const [spanLast, spanFirst] = [rowPosition(rows[at] ?? ''), rowPosition(rows[at + 1] ?? '')]
+      yield { low: Math.max(low, spanFirst), high: Math.min(high, spanLast) }
     }
     cursor = next === '' ? null : `(${next}`
   }
-  if (!newestFirst) yield { from: newest === '' ? from : later(from, `(${newest}`), to }
-}
-
-function later(a: string, b: string): string {
-  return isExcludedAt(b, a) || placeOf(b) > placeOf(a) ? b : a
-}
-
-function earlier(a: string, b: string): string {
-  return isExcludedAt(b, a) || placeOf(b) < placeOf(a) ? b : a
-}
-
-function isExcludedAt(row: string, other: string): boolean {
-  return placeOf(row) === placeOf(other) && row.startsWith('(')
-}
-
-/** Of a row, or of an end of the ledger. */
-function placeOf(row: string): number {
-  if (row === '+') return Infinity
-  return row === '-' ? -Infinity : Number(/\d+/.exec(row)?.[0])
+  if (!newestFirst) yield { low: Math.max(low, (noted ?? 0) + 1), high }
 }
