@@ -11,7 +11,8 @@ import { recordedEvents, type Commit, type EntryChange } from '../../core/commit
 import { closedError, isLeaseError, LeaseError, show } from '../../core/errors.ts'
 import { LEASE_EVENT_TYPES } from '../../core/event.ts'
 import type { ReadSet, Wake, PriorEffect, RealmView } from '../../core/realm.ts'
-import type { Runtime, Timer } from '../../runtime/runtime.ts'
+import { pause } from '../../runtime/pause.ts'
+import type { Runtime } from '../../runtime/runtime.ts'
 import type { Checkup, Decide, Store, StoreDescription } from '../../store-port/store.ts'
 import { nowOf } from '../embedded-clock.ts'
 import {
@@ -78,18 +79,15 @@ export class SqliteStore implements Store {
   readonly #realms: SqliteRealms
   readonly #listeners: SqliteListeners
   #queue: GroupJob[] = []
-  #scheduled = false
-  #retry: Timer | null = null
+  /** Until the queue is empty. */
+  #working: Promise<void> | null = null
   #busyTries = 0
   /** One bad apple must not spoil a group: after a failure each of it is tried on its own. So many are left of it. */
   #apart = 0
-  /** The last transaction has left some behind. */
-  #hasBacklog = false
-  /** When it ended. */
+  /** When the last transaction ended. */
   #ranAtMs = -Infinity
   #wakes: Wake[] = []
   #closing: Promise<void> | null = null
-  #drained: (() => void) | null = null
 
   static async open(options: SqliteStoreOptions): Promise<SqliteStore> {
     return new SqliteStore(await connect(options))
@@ -154,11 +152,7 @@ export class SqliteStore implements Store {
 
   async #close(): Promise<void> {
     this.#questions.refuse()
-    if (this.#queue.length > 0) {
-      await new Promise<void>((resolve) => {
-        this.#drained = resolve
-      })
-    }
+    await this.#working
     this.#listeners.close()
     this.#database.close()
   }
@@ -179,55 +173,53 @@ export class SqliteStore implements Store {
       }
       const sinceMs = this.#runtime.monotonicMs()
       this.#queue.push({ readSets, sinceMs, run, failed: reject })
-      this.#schedule()
+      this.#working ??= this.#work()
     })
   }
 
-  #schedule(): void {
-    if (this.#scheduled || this.#retry !== null) return
-    this.#scheduled = true
-    setImmediate(() => {
-      this.#scheduled = false
-      this.#flush()
-    })
+  /** What is asked for in one turn goes together; once some was left behind, the most urgent goes first. */
+  async #work(): Promise<void> {
+    let pauseMs = 0
+    for (let isBehind = false; this.#queue.length > 0; isBehind = true) {
+      if (pauseMs > 0) await pause(this.#runtime, pauseMs, { keepAlive: true })
+      else await new Promise<void>((resolve) => void setImmediate(resolve))
+      if (isBehind) this.#queue = urgentFirst(this.#queue)
+      pauseMs = this.#flush()
+    }
+    this.#working = null
   }
 
-  #flush(): void {
-    this.#retry?.cancel()
-    this.#retry = null
-    if (this.#hasBacklog) this.#queue = urgentFirst(this.#queue)
+  /** Says for how long the database is then left to others. */
+  #flush(): number {
     const group = this.#queue.slice(0, this.#apart > 0 ? 1 : GROUP_MAX)
-    if (group.length === 0) return
     try {
       refuseReplacedFile(this.#connection)
       this.#database.exec('BEGIN IMMEDIATE')
     } catch (error) {
-      if (isBusy(error)) this.#waitForOthers()
-      else this.#fail(group.length, sqliteError(error, this.description.url))
-      return
+      if (isBusy(error)) return this.#waitForOthers()
+      return this.#fail(group.length, sqliteError(error, this.description.url))
     }
     this.#busyTries = 0
     this.#apart = Math.max(0, this.#apart - 1)
-    this.#runGroup(group)
+    return this.#runGroup(group)
   }
 
   /**
    * Nothing was read or written yet: calls that have waited long enough for others fail, the rest try again. While this
    * process itself had the database, its calls waited for each other.
    */
-  #waitForOthers(): void {
+  #waitForOthers(): number {
     const busySinceMs = this.#runtime.monotonicMs() - this.#connection.busyMs
     const isTired = ({ sinceMs }: GroupJob): boolean => {
       return Math.max(sinceMs, this.#ranAtMs) < busySinceMs
     }
     for (const job of this.#queue.filter(isTired)) job.failed(this.#busyError())
     this.#queue = this.#queue.filter((job) => !isTired(job))
-    if (this.#queue.length === 0) return this.#drained?.()
     this.#busyTries += 1
-    this.#flushAfter(busyPauseMs(this.#runtime, this.#busyTries))
+    return busyPauseMs(this.#runtime, this.#busyTries)
   }
 
-  #runGroup(group: readonly GroupJob[]): void {
+  #runGroup(group: readonly GroupJob[]): number {
     const { statements } = this.#state
     this.#wakes = []
     let committing = false
@@ -246,15 +238,13 @@ export class SqliteStore implements Store {
       const inDoubt = isLeaseError(mapped) && mapped.effect === 'unknown'
       if (group.length === 1 || inDoubt) return this.#fail(group.length, mapped)
       this.#apart = group.length
-      return this.#schedule()
+      return 0
     }
     if (statements.writes > 0) this.#listeners.announce(this.#wakes)
     this.#queue.splice(0, answers.length)
-    this.#hasBacklog = this.#queue.length > 0
     this.#ranAtMs = this.#runtime.monotonicMs()
-    if (answers.length < group.length) this.#flushAfter(LEFT_TO_OTHERS_MS)
     for (const answer of answers) answer()
-    this.#goOn()
+    return answers.length < group.length ? LEFT_TO_OTHERS_MS : 0
   }
 
   /** Those that were run before the time was over have an answer. */
@@ -269,19 +259,9 @@ export class SqliteStore implements Store {
   }
 
   /** The first of the queue. */
-  #fail(count: number, error: unknown): void {
+  #fail(count: number, error: unknown): number {
     for (const job of this.#queue.splice(0, count)) job.failed(error)
-    this.#goOn()
-  }
-
-  #goOn(): void {
-    if (this.#queue.length > 0) this.#schedule()
-    else this.#drained?.()
-  }
-
-  #flushAfter(delayMs: number): void {
-    this.#retry?.cancel()
-    this.#retry = this.#runtime.setTimer(delayMs, () => this.#flush(), { keepAlive: true })
+    return 0
   }
 
   #rollBack(): void {
