@@ -7,9 +7,14 @@ import type { Unsubscribe, WakeSignal } from '../store-port/store.ts'
 
 export type WakeListener = (signal: WakeSignal) => void
 
+/** A session that no client has: all followers of the ledger. */
+export const FOLLOWERS = '(ledger)'
+
+/** Something may have been missed: a subscriber is to look. */
+export const MISSED: WakeSignal = { leaseIds: null }
+
 export class Subscribers {
   readonly #sessions = new Map<string, Set<WakeListener>>()
-  readonly #followers = new Set<() => void>()
 
   /** Each call is a subscription of its own, also of a listener that is subscribed already. */
   subscribe(session: string, listener: WakeListener): Unsubscribe {
@@ -25,45 +30,31 @@ export class Subscribers {
   }
 
   follow(listener: () => void): Unsubscribe {
-    const own = (): void => listener()
-    this.#followers.add(own)
-    return () => this.#followers.delete(own)
+    return this.subscribe(FOLLOWERS, () => listener())
   }
 
   has(session: string): boolean {
     return this.#sessions.has(session)
   }
 
-  get sessions(): Iterable<string> {
-    return this.#sessions.keys()
+  /** Of which there is a subscriber. */
+  get sessions(): readonly string[] {
+    return [...this.#sessions.keys()]
   }
 
   get hasFollowers(): boolean {
-    return this.#followers.size > 0
-  }
-
-  get isEmpty(): boolean {
-    return this.#sessions.size === 0 && !this.hasFollowers
+    return this.has(FOLLOWERS)
   }
 
   wake(session: string, signal: WakeSignal): void {
-    for (const listener of this.#sessions.get(session) ?? []) {
-      queueMicrotask(() => listener(signal))
-    }
+    this.#sessions.get(session)?.forEach((listener) => queueMicrotask(() => listener(signal)))
   }
 
   notifyFollowers(): void {
-    for (const follower of this.#followers) queueMicrotask(follower)
-  }
-
-  /** Something may have been missed: every subscriber is to look. */
-  notifyAll(): void {
-    this.notifyFollowers()
-    for (const session of this.#sessions.keys()) this.wake(session, { leaseIds: null })
+    this.wake(FOLLOWERS, MISSED)
   }
 
   clear(): void {
     this.#sessions.clear()
-    this.#followers.clear()
   }
 }

@@ -47,9 +47,10 @@ function tenureAs(uid: number, umask: string, args: readonly string[]): Promise<
 
 /** A program on the parts that wake others, without a poll that would make up for them. */
 function wakerAs(uid: number, program: string): Running {
-  const url = (name: string): string => pathToFileURL(path.join(DIST, 'store/sqlite', name)).href
+  const url = (name: string): string => pathToFileURL(path.join(DIST, 'store', name)).href
   const text = `
-    const { FOLLOWERS, WakeFiles } = await import(${JSON.stringify(url('sqlite-listeners.js'))})
+    const { WakeFiles } = await import(${JSON.stringify(url('sqlite/sqlite-listeners.js'))})
+    const { FOLLOWERS } = await import(${JSON.stringify(url('subscribers.js'))})
     const runtime = { monotonicMs: () => 0, wallMs: Date.now }
     const wakes = new WakeFiles({ databasePath: ${JSON.stringify(file)}, runtime })
     ${program}`

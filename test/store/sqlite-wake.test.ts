@@ -3,8 +3,9 @@ import os from 'node:os'
 import path from 'node:path'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
-import { FOLLOWERS, WakeFiles } from '../../src/store/sqlite/sqlite-listeners.ts'
+import { WakeFiles } from '../../src/store/sqlite/sqlite-listeners.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
+import { FOLLOWERS } from '../../src/store/subscribers.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 
 function place(): () => WakeFiles {

@@ -61,9 +61,6 @@ export function rowPosition(row: string): number {
   return Number(row.split('-', 1)[0])
 }
 
-/** A session that no client has; what is published to it says that the ledger has grown. */
-export const LEDGER_SESSION = '(ledger)'
-
 /**
  * What a script declares of the keys of a bucket, which it makes itself from the first of these. No key has that name, so a
  * server of a Cluster finds one of two missing and refuses the script while the slot moves to another server (`TRYAGAIN`).

@@ -47,7 +47,7 @@ import type {
   SeenClaim,
 } from '../optimistic/backend.ts'
 import { isPending, withUntold } from '../optimistic/attempt-plan.ts'
-import { LEDGER_SESSION } from './redis-layout.ts'
+import { FOLLOWERS } from '../subscribers.ts'
 
 /** The server's clock, whichever server it is: a failover must not end every lease. */
 export const CLOCK_DOMAIN = 'redis/time/0#1'
@@ -261,7 +261,7 @@ export function groupArgument(attempts: readonly Attempt[], facts: GroupFacts): 
   const { settingsRevision, sender, channelOf } = facts
   return JSON.stringify({
     ...{ settingsRevision, sender },
-    ledgerChannel: channelOf(LEDGER_SESSION),
+    ledgerChannel: channelOf(FOLLOWERS),
     attempts: attempts.map((attempt) => attemptArgument(attempt, channelOf)),
   })
 }

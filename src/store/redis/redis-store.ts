@@ -27,6 +27,7 @@ import {
 } from '../optimistic/channel-listener.ts'
 import { OptimisticStore } from '../optimistic/optimistic-store.ts'
 import { matchesEvent, refusalsFor } from '../query-matching.ts'
+import { FOLLOWERS } from '../subscribers.ts'
 import { listeningTo, tryWake } from '../wake-trial.ts'
 import {
   groupArgument,
@@ -36,7 +37,7 @@ import {
   CLOCK_DOMAIN,
 } from './redis-records.ts'
 import { COMMIT_SCRIPT, VIEW_SCRIPT } from './redis-commit-script.ts'
-import { KEY_PREFIX, LEDGER_SESSION } from './redis-layout.ts'
+import { KEY_PREFIX } from './redis-layout.ts'
 import { RedisNamespace } from './redis-namespace.ts'
 import { pruneNamespace } from './redis-pruner.ts'
 import { RedisReader } from './redis-reader.ts'
@@ -282,7 +283,7 @@ class RedisBackend implements Backend {
   }
 
   readonly follow: Backend['follow'] = (listener) => {
-    return this.#listener.listenSoon(this.#namespace.channelOf(LEDGER_SESSION), (message) => {
+    return this.#listener.listenSoon(this.#namespace.channelOf(FOLLOWERS), (message) => {
       if (message?.split(' ')[0] !== this.#sender) listener()
     })
   }

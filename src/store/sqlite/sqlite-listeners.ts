@@ -13,12 +13,12 @@ import { setImmediate } from '../../runtime/system-runtime.ts'
 import type { Unsubscribe } from '../../store-port/store.ts'
 import type { SqliteDatabase } from '../../drivers/sqlite-driver.ts'
 import type { SqliteConnection } from './sqlite-connection.ts'
-import { Subscribers, type WakeListener } from '../subscribers.ts'
+import { FOLLOWERS, MISSED, Subscribers, type WakeListener } from '../subscribers.ts'
 
 /** Hardly ever needed, except by followers that cannot be called because no file can be made or watched. */
 const POLL_MS = 500
 const DEAF_POLL_MS = 50
-const LISTEN_RETRY_MS_MAX = 30_000
+const LISTEN_RETRY_MS = 30_000
 
 type ListenedDatabase = Pick<SqliteConnection, 'path' | 'database' | 'runtime'>
 
@@ -26,31 +26,29 @@ export class SqliteListeners {
   readonly #database: SqliteDatabase
   readonly #runtime: Runtime
   readonly #wakeFiles: WakeFiles
-  readonly #followFile: WakeFiles
   readonly #subscribers = new Subscribers()
   readonly #polling: RepeatedFault
   #poll: Timer | null = null
   #pollMs = 0
   #dataVersion: unknown = null
-  /** The `data_version` at the last call by a process that commits. */
+  /** The `data_version` at the last call of the followers by a process that commits. */
   #calledVersion: unknown = null
   #isNotifying = false
-  /** Not before this is another try to hear of the ledger worth it, or of sessions. */
-  #followAtMs = -Infinity
+  /** Not before this is another try to hear of what cannot be heard worth it. */
   #hearAtMs = -Infinity
 
   constructor({ path: databasePath, database, runtime }: ListenedDatabase) {
     this.#database = database
     this.#runtime = runtime
     this.#wakeFiles = new WakeFiles({ databasePath, runtime })
-    this.#followFile = new WakeFiles({ databasePath, runtime, source: 'store/sqlite/watch' })
     this.#polling = new RepeatedFault('store/sqlite/poll', runtime)
   }
 
   subscribe(session: string, listener: WakeListener): Unsubscribe {
     const leave = this.#subscribers.subscribe(session, listener)
-    this.#watchDatabase()
+    if (this.#poll === null) this.#dataVersion = this.#readDataVersion()
     this.#hear(session)
+    this.#arm()
     return () => {
       leave()
       if (!this.#subscribers.has(session)) this.#wakeFiles.silence(session)
@@ -59,45 +57,37 @@ export class SqliteListeners {
   }
 
   follow(listener: () => void): Unsubscribe {
-    const leave = this.#subscribers.follow(listener)
-    this.#hearLedger()
-    this.#watchDatabase()
-    return () => {
-      leave()
-      if (!this.#subscribers.hasFollowers) this.#followFile.close()
-      this.#restIfIdle()
-    }
+    return this.subscribe(FOLLOWERS, () => listener())
   }
 
+  /** What is committed before it is heard is found because a follower reads before it first waits. */
   #hear(session: string): void {
     if (this.#wakeFiles.hears(session)) return
-    this.#wakeFiles.listen(session, () => this.#subscribers.wake(session, { leaseIds: null }))
+    if (session === FOLLOWERS) this.#calledVersion = this.#readDataVersion()
+    this.#wakeFiles.listen(session, () => this.#onTouch(session))
   }
 
-  /** Sessions whose file was removed: by hand, or by a process that found it untouched for long and took it for one of a killed one. */
+  /**
+   * Also of sessions whose file was removed: by hand, or by a process that found it untouched for long and took it for one of a
+   * killed one.
+   */
   #hearAgain(): void {
     const nowMs = this.#runtime.monotonicMs()
     if (nowMs < this.#hearAtMs) return
     for (const session of this.#subscribers.sessions) this.#hear(session)
-    if (this.#wakeFiles.failures > 0) this.#hearAtMs = nowMs + LISTEN_RETRY_MS_MAX
+    if (this.#wakeFiles.isFailing) this.#hearAtMs = nowMs + LISTEN_RETRY_MS
   }
 
-  /** What is committed before it is heard is found because a follower reads before it first waits. */
-  #hearLedger(): void {
-    const nowMs = this.#runtime.monotonicMs()
-    if (this.#followFile.hears(FOLLOWERS) || nowMs < this.#followAtMs) return
-    this.#calledVersion = this.#readDataVersion()
-    this.#followFile.listen(FOLLOWERS, () => this.#onCall())
-    const pauseMs = DEAF_POLL_MS * 2 ** Math.min(this.#followFile.failures, 10)
-    this.#followAtMs = nowMs + Math.min(LISTEN_RETRY_MS_MAX, pauseMs)
-  }
-
-  /** A call by this very process is heard here as well; it has told its followers already, and `data_version` stands. */
-  #onCall(): void {
-    const version = this.#readDataVersion()
-    if (version === this.#calledVersion) return
-    this.#calledVersion = version
-    this.#subscribers.notifyFollowers()
+  /**
+   * A call of the followers by this very process is heard here as well; it has told them already, and `data_version` stands.
+   */
+  #onTouch(session: string): void {
+    if (session === FOLLOWERS) {
+      const version = this.#readDataVersion()
+      if (version === this.#calledVersion) return
+      this.#calledVersion = version
+    }
+    this.#subscribers.wake(session, MISSED)
   }
 
   /** After the answers of the commit are on their way: what followers read must not delay them. Once for all commits of a turn. */
@@ -117,28 +107,22 @@ export class SqliteListeners {
       else this.#wakeFiles.touch(session)
     }
     this.#notifyFollowersSoon()
-    this.#followFile.touch(FOLLOWERS)
+    this.#wakeFiles.touch(FOLLOWERS)
   }
 
   removeStale(): void {
     this.#wakeFiles.removeStale()
-    if (!this.#subscribers.hasFollowers) this.#followFile.silence(FOLLOWERS)
+    if (!this.#subscribers.hasFollowers) this.#wakeFiles.silence(FOLLOWERS)
   }
 
   close(): void {
     this.#subscribers.clear()
     this.#restIfIdle()
     this.#wakeFiles.close()
-    this.#followFile.close()
-  }
-
-  #watchDatabase(): void {
-    if (this.#poll === null) this.#dataVersion = this.#readDataVersion()
-    this.#arm()
   }
 
   #restIfIdle(): void {
-    if (!this.#subscribers.isEmpty) return
+    if (this.#subscribers.sessions.length > 0) return
     this.#poll?.cancel()
     this.#poll = null
   }
@@ -147,18 +131,16 @@ export class SqliteListeners {
     const version = this.#readDataVersion()
     if (version !== this.#dataVersion) {
       this.#dataVersion = version
-      this.#subscribers.notifyAll()
+      for (const session of this.#subscribers.sessions) this.#subscribers.wake(session, MISSED)
     }
     this.#poll = null
-    if (this.#subscribers.isEmpty) return
     this.#hearAgain()
-    if (this.#subscribers.hasFollowers) this.#hearLedger()
     this.#arm()
   }
 
   /** For the next glance, or for one that is sooner than the next. */
   #arm(): void {
-    const isDeaf = this.#subscribers.hasFollowers && !this.#followFile.hears(FOLLOWERS)
+    const isDeaf = this.#subscribers.hasFollowers && !this.#wakeFiles.hears(FOLLOWERS)
     const delayMs = isDeaf ? DEAF_POLL_MS : POLL_MS
     if (this.#poll !== null && this.#pollMs <= delayMs) return
     this.#poll?.cancel()
@@ -179,9 +161,6 @@ export class SqliteListeners {
   }
 }
 
-/** A session that no client has: all followers of the ledger. */
-export const FOLLOWERS = '(ledger)'
-
 /** A file that was not touched for this long belongs to a process that is gone: no client waits longer than a day. */
 const STALE_MS = 2 * 86_400_000
 
@@ -191,8 +170,6 @@ const PLAIN_NAME_PATTERN = /^[A-Za-z0-9-]{1,64}$/
 interface WakeFilesOptions {
   readonly databasePath: string
   readonly runtime: Pick<Runtime, 'monotonicMs' | 'wallMs'>
-  /** Under which name its faults are reported. */
-  readonly source?: string
 }
 
 /**
@@ -207,12 +184,14 @@ export class WakeFiles {
   readonly directory: string
   readonly #runtime: WakeFilesOptions['runtime']
   readonly #watchers = new Map<string, nodeFs.FSWatcher>()
-  readonly #fault: RepeatedFault
+  readonly #ofSessions: RepeatedFault
+  readonly #ofFollowers: RepeatedFault
 
-  constructor({ databasePath, runtime, source = 'store/sqlite/wake' }: WakeFilesOptions) {
+  constructor({ databasePath, runtime }: WakeFilesOptions) {
     this.directory = `${databasePath}-wake`
     this.#runtime = runtime
-    this.#fault = new RepeatedFault(source, runtime)
+    this.#ofSessions = new RepeatedFault('store/sqlite/wake', runtime)
+    this.#ofFollowers = new RepeatedFault('store/sqlite/watch', runtime)
   }
 
   /** Whether touches of the session's file are heard. */
@@ -220,9 +199,9 @@ export class WakeFiles {
     return this.#watchers.has(session)
   }
 
-  /** How often in a row it could not listen. */
-  get failures(): number {
-    return this.#fault.count
+  /** Whether the last try to listen, or to touch, came to nothing. */
+  get isFailing(): boolean {
+    return this.#ofSessions.count + this.#ofFollowers.count > 0
   }
 
   /**
@@ -232,9 +211,9 @@ export class WakeFiles {
   listen(session: string, onTouch: () => void): void {
     try {
       this.tryToListen(session, onTouch)
-      this.#fault.succeeded()
+      this.#faultOf(session).succeeded()
     } catch (error) {
-      this.#fault.failed(error)
+      this.#faultOf(session).failed(error)
       this.silence(session)
     }
   }
@@ -249,7 +228,7 @@ export class WakeFiles {
       onTouch()
     })
     watcher.on('error', (error) => {
-      this.#fault.failed(error)
+      this.#faultOf(session).failed(error)
       this.#drop(session)
     })
     this.#watchers.set(session, watcher)
@@ -286,9 +265,9 @@ export class WakeFiles {
         if (!hasCode(error, 'EPERM')) throw error
         fs.writeFileSync(file, '.', { flag: 'r+' })
       }
-      this.#fault.succeeded()
+      this.#faultOf(session).succeeded()
     } catch (error) {
-      if (!hasCode(error, 'ENOENT')) this.#fault.failed(error)
+      if (!hasCode(error, 'ENOENT')) this.#faultOf(session).failed(error)
     }
   }
 
@@ -324,8 +303,12 @@ export class WakeFiles {
     try {
       if (fs.existsSync(file)) fs.rmSync(file, { force: true })
     } catch (error) {
-      this.#fault.failed(error)
+      this.#ofSessions.failed(error)
     }
+  }
+
+  #faultOf(session: string): RepeatedFault {
+    return session === FOLLOWERS ? this.#ofFollowers : this.#ofSessions
   }
 
   #drop(session: string): boolean {
