@@ -131,7 +131,7 @@ const PACKAGE: DriverPackage = {
  */
 export async function loadSqlite(): Promise<SqliteDriver> {
   const name = sqliteDriverName()
-  if (name === 'node:sqlite') return NodeSqliteDatabase
+  if (name === 'node:sqlite') return (nodeDriver ??= nodeSqlite())
   try {
     const Driver = nodeModule.createRequire(import.meta.url)(name) as SqliteDriver
     new Driver(':memory:').close()
@@ -224,16 +224,10 @@ export function accessError(file: string, cause: unknown): LeaseError {
   return new LeaseError('STORE_UNAVAILABLE', message, { cause, details: { store } })
 }
 
-interface NodeSqlite {
-  readonly DatabaseSync: new (path: string, options: { readonly timeout: number }) => NodeDatabase
-}
-
-interface NodeDatabase {
+interface NodeDatabase extends Pick<SqliteDatabase, 'exec' | 'function'> {
   readonly isOpen: boolean
   readonly isTransaction: boolean
-  prepare(sql: string): NodeSqliteStatement
-  exec(sql: string): void
-  function(name: string, work: (value: unknown) => SqliteValue): void
+  prepare(sql: string): SqliteStatementLike
   close(): void
 }
 
@@ -246,42 +240,38 @@ interface NodeSqliteStatement extends SqliteStatementLike {
 const BUSY_MS_DEFAULT = 5_000
 const IN_MEMORY = ':memory:'
 
+let nodeDriver: SqliteDriver | null = null
+
 /**
- * `node:sqlite` in the shape of better-sqlite3. It is loaded with the first database, because older versions of Node have
- * none and early ones print a warning. What differs: rows are arrays by a switch, integers beyond 2^53 throw instead of being
+ * `node:sqlite` in the shape of better-sqlite3. It is loaded when it is used, because older versions of Node have none and
+ * early ones print a warning. What differs: rows are arrays by a switch, integers beyond 2^53 throw instead of being
  * rounded, a database cannot be closed twice, and a path that looks like a URI is taken for one.
  */
-class NodeSqliteDatabase implements SqliteDatabase {
-  readonly #database: NodeDatabase
-
-  constructor(file: string, { timeout = BUSY_MS_DEFAULT }: { readonly timeout?: number } = {}) {
-    const { DatabaseSync } = builtinModule('node:sqlite') as NodeSqlite
-    this.#database = new DatabaseSync(file === IN_MEMORY ? file : path.resolve(file), { timeout })
+function nodeSqlite(): SqliteDriver {
+  const { DatabaseSync } = builtinModule('node:sqlite') as {
+    readonly DatabaseSync: new (path: string, options: { readonly timeout: number }) => NodeDatabase
   }
+  return class NodeSqliteDatabase extends DatabaseSync {
+    constructor(file: string, { timeout = BUSY_MS_DEFAULT }: { readonly timeout?: number } = {}) {
+      super(file === IN_MEMORY ? file : path.resolve(file), { timeout })
+    }
 
-  get inTransaction(): boolean {
-    return this.#database.isOpen && this.#database.isTransaction
-  }
+    get inTransaction(): boolean {
+      return this.isOpen && this.isTransaction
+    }
 
-  prepare(sql: string): SqliteStatement {
-    return statementOf(this.#database.prepare(sql))
-  }
+    override prepare(sql: string): SqliteStatement {
+      return statementOf(super.prepare(sql) as NodeSqliteStatement)
+    }
 
-  exec(sql: string): void {
-    this.#database.exec(sql)
-  }
+    pragma(text: string, { simple = false }: { readonly simple?: boolean } = {}): unknown {
+      const rows = super.prepare(`PRAGMA ${text}`).all()
+      return simple ? Object.values((rows[0] ?? {}) as object)[0] : rows
+    }
 
-  function(name: string, work: (value: unknown) => SqliteValue): void {
-    this.#database.function(name, work)
-  }
-
-  pragma(text: string, { simple = false }: { readonly simple?: boolean } = {}): unknown {
-    const rows = this.#database.prepare(`PRAGMA ${text}`).all()
-    return simple ? Object.values((rows[0] ?? {}) as object)[0] : rows
-  }
-
-  close(): void {
-    if (this.#database.isOpen) this.#database.close()
+    override close(): void {
+      if (this.isOpen) super.close()
+    }
   }
 }
 
