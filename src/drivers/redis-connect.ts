@@ -37,42 +37,19 @@ const CONNECT_MS_DEFAULT = 5_000
 const SILENCE_MS_MIN = 5_000
 const RECONNECT_MS_MAX = 2_000
 
-/** A server that answers, and what must be done when it is needed no more. */
-export interface ReachedRedis {
-  readonly calls: RedisCalls
-  /** For messages; without a password. */
-  readonly url: string
-  readonly runtime: Runtime
-  readonly callMs: number
-  readonly close: () => void
-}
-
-export async function connectRedis(options: RedisConnectOptions): Promise<ReachedRedis> {
-  const { client, url } = options
-  if (client !== undefined && url !== undefined) {
-    throw invalid('client', 'must not be given together with url', url)
-  }
+/** A client that was passed in is not closed with the calls. */
+export async function connectRedis(options: RedisConnectOptions): Promise<RedisCalls> {
+  const { client, url, runtime = systemRuntime, callMs = CALL_MS_DEFAULT } = options
   if (client !== undefined) {
+    if (url !== undefined) throw invalid('client', 'must not be given together with url', url)
     const driver = driverOf(client)
     if (!driver.isReady) await bounded(driver.connect(), 'redis:', options)
-    return reached(driver, 'redis: (a client of the caller)', options)
+    return new RedisCalls(driver, { url: 'redis: (a client of the caller)', runtime, callMs })
   }
   const address = addressOf(url)
   const shown = showUrl(address)
   const driver = await connectTo(address, shown, options)
-  const own = reached(driver, shown, options)
-  const close = (): void => {
-    own.close()
-    driver.disconnect()
-  }
-  return { ...own, close }
-}
-
-function reached(driver: RedisDriver, url: string, options: RedisConnectOptions): ReachedRedis {
-  const { runtime = systemRuntime, callMs = CALL_MS_DEFAULT } = options
-  const facts = { url, runtime, callMs }
-  const calls = new RedisCalls(driver, facts)
-  return { ...facts, calls, close: () => calls.close() }
+  return new RedisCalls(driver, { url: shown, runtime, callMs, ownsDriver: true })
 }
 
 async function connectTo(
@@ -83,7 +60,7 @@ async function connectTo(
   const { connectMs = CONNECT_MS_DEFAULT, callMs = CALL_MS_DEFAULT } = options
   // While a client opens, only the event tells why a connection was not made; afterwards its errors are reported.
   let lastError: unknown = null
-  const open = async (client: IoredisClient): Promise<RedisDriver> => {
+  const hear = (client: IoredisClient): void => {
     let isOpen = false
     client.on('error', (error: unknown) => {
       lastError = error
@@ -93,17 +70,12 @@ async function connectTo(
       if (!isOpen) hearErrors(client)
       isOpen = true
     })
-    const driver = driverOf(client)
-    try {
-      await bounded(driver.connect(), shown, options)
-      // The driver asks for the database by itself, but goes on in database 0 when the server refuses.
-      const select = ['SELECT', String(address.db)]
-      if (address.db !== 0) await bounded(driver.send(select), shown, options)
-      return driver
-    } catch (error) {
-      driver.disconnect()
-      throw error
-    }
+  }
+  const connect = async (driver: RedisDriver): Promise<void> => {
+    await bounded(driver.connect(), shown, options)
+    // The driver asks for the database by itself, but goes on in database 0 when the server refuses.
+    const select = ['SELECT', String(address.db)]
+    if (address.db !== 0) await bounded(driver.send(select), shown, options)
   }
   try {
     return await dial(address, {
@@ -118,7 +90,7 @@ async function connectTo(
       clusterOptions: { enableOfflineQueue: false },
       clusterRedisOptions: {},
       retryMs: (attempt) => Math.min(RECONNECT_MS_MAX, 25 * 2 ** Math.min(attempt, 8)),
-      open,
+      ...{ hear, connect },
     })
   } catch (error) {
     throw redisError(lastError ?? error, { url: shown, effect: 'reads' })
@@ -192,8 +164,9 @@ export interface Dialling {
   readonly clusterOptions: object
   readonly clusterRedisOptions: object
   readonly retryMs: (attempt: number) => number
-  /** Connects, and closes what could not be connected. */
-  open(client: IoredisClient): Promise<RedisDriver>
+  /** An `error` event without a listener would end the process. */
+  hear(client: IoredisClient): void
+  connect(driver: RedisDriver): Promise<unknown>
 }
 
 /** Connects to one server; if it is part of a Cluster, to all of that. */
@@ -203,18 +176,29 @@ export async function dial(address: RedisAddress, dialling: Dialling): Promise<R
   const { host, port, ...rest } = address
   const lazy = { lazyConnect: true }
   const options = { ...rest, ...lazy, ...redisOptions }
-  const one = await dialling.open(new Redis({ host, port, ...options, retryStrategy: retryMs }))
-  if (!(await isCluster(one))) return one
+  let isCluster = false
+  const connect = async (driver: RedisDriver): Promise<void> => {
+    await dialling.connect(driver)
+    isCluster = String(await driver.send(['INFO', 'cluster'])).includes('cluster_enabled:1')
+  }
+  const single = new Redis({ host, port, ...options, retryStrategy: retryMs })
+  const one = await opened(single, { ...dialling, connect })
+  if (!isCluster) return one
   one.disconnect()
   const whole = { ...lazy, ...clusterOptions, clusterRetryStrategy: retryMs }
   const each = { ...options, ...clusterRedisOptions }
-  return dialling.open(new Cluster([{ host, port }], { ...whole, redisOptions: each }))
+  return opened(new Cluster([{ host, port }], { ...whole, redisOptions: each }), dialling)
 }
 
-async function isCluster(driver: RedisDriver): Promise<boolean> {
+async function opened(
+  client: IoredisClient,
+  { hear, connect }: Pick<Dialling, 'hear' | 'connect'>,
+): Promise<RedisDriver> {
+  hear(client)
+  const driver = driverOf(client)
   try {
-    const info = await driver.send(['INFO', 'cluster'])
-    return String(info).includes('cluster_enabled:1')
+    await connect(driver)
+    return driver
   } catch (error) {
     driver.disconnect()
     throw error

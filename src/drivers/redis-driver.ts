@@ -222,19 +222,21 @@ export interface CallFacts {
   readonly url: string
   readonly callMs: number
   readonly runtime: Runtime
+  /** It is closed with the calls. */
+  readonly ownsDriver?: boolean
 }
 
 /** Sends commands, each of which ends in bounded time, and says what became of those that failed. */
 export class RedisCalls {
   readonly driver: RedisDriver
-  readonly #facts: CallFacts
+  readonly facts: CallFacts
   readonly #stopCounting: () => void
   #losses = 0
   #closed = false
 
   constructor(driver: RedisDriver, facts: CallFacts) {
     this.driver = driver
-    this.#facts = facts
+    this.facts = facts
     this.#stopCounting = driver.onLost(() => (this.#losses += 1))
   }
 
@@ -253,7 +255,7 @@ export class RedisCalls {
 
   /** The server's reply. That it does not know a script is thrown as it is. */
   async #send(args: readonly Argument[], effect: CommandEffect, losses: number): Promise<unknown> {
-    const { url, callMs, runtime } = this.#facts
+    const { url, callMs, runtime } = this.facts
     if (this.#closed) throw closedError()
     try {
       if (!this.driver.isReady) throw new Error('not connected')
@@ -268,6 +270,7 @@ export class RedisCalls {
   close(): void {
     this.#closed = true
     this.#stopCounting()
+    if (this.facts.ownsDriver === true) this.driver.disconnect()
   }
 }
 

@@ -10,7 +10,6 @@ import { addressOf, dial, showUrl } from '../../drivers/redis-connect.ts'
 import {
   driverOf,
   type Argument,
-  type IoredisClient,
   type RedisClient,
   type RedisDriver,
 } from '../../drivers/redis-driver.ts'
@@ -76,18 +75,6 @@ export interface Destination {
 /** Connects to a URL; a server that is part of a Cluster leads to all of it. */
 export async function connectTo({ url, connectMs, onError }: Destination): Promise<PollConnection> {
   const address = addressOf(url)
-  const open = async (client: IoredisClient): Promise<RedisDriver> => {
-    // An `error` event without a listener would end the process.
-    client.on('error', onError)
-    const driver = driverOf(client)
-    try {
-      await driver.connect()
-      return driver
-    } catch (error) {
-      driver.disconnect()
-      throw error
-    }
-  }
   const driver = await dial(address, {
     needed: 'fleets on Redis',
     redisOptions: {
@@ -99,7 +86,8 @@ export async function connectTo({ url, connectMs, onError }: Destination): Promi
     // `reconnect` leaves a Cluster alone, so its driver must detect a silent connection.
     clusterRedisOptions: { socketTimeout: connectMs },
     retryMs: (attempt) => Math.min(attempt * RETRY_STEP_MS, RETRY_MS_MAX),
-    open,
+    hear: (client) => void client.on('error', onError),
+    connect: (driver) => driver.connect(),
   })
   return { driver, displayUrl: showUrl(address), isOwn: true }
 }

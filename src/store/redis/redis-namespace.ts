@@ -9,7 +9,6 @@
 import { invalid, LeaseError } from '../../core/errors.ts'
 import { realmOf, type Resource } from '../../core/resource.ts'
 import type { Argument, RedisCalls } from '../../drivers/redis-driver.ts'
-import type { Runtime } from '../../runtime/runtime.ts'
 import {
   ANOTHER,
   declaredKeys,
@@ -34,7 +33,6 @@ export interface NamespaceOptions {
   readonly namespace: string
   /** How many, if the caller minds. */
   readonly buckets: number | undefined
-  readonly runtime: Runtime
   /** For tests that move the clock: microseconds to take for the server's. */
   readonly nowUs?: (() => number) | undefined
   /** Whether a namespace in the layout before this one is converted although leases are live there. */
@@ -187,7 +185,7 @@ function identityOf({ version, buckets, incarnation }: NamespaceFacts): string {
 }
 
 async function convertIfOld(calls: RedisCalls, options: NamespaceOptions): Promise<void> {
-  const { namespace, runtime, isForced = false } = options
+  const { namespace, isForced = false } = options
   const { version, buckets, conversion, converting } = await readFacts(calls, namespace)
   const isBegun = conversion !== null || converting !== null
   const layout = isBegun ? OLD_LAYOUT_VERSION : Number(version)
@@ -195,7 +193,7 @@ async function convertIfOld(calls: RedisCalls, options: NamespaceOptions): Promi
   if (!isOld || Number(version) > LAYOUT_VERSION) return
   const { convertNamespace } = await import('./redis-conversion.ts')
   await convertNamespace(calls, {
-    ...{ namespace, runtime, meta: metaKey(namespace), layout },
+    ...{ namespace, runtime: calls.facts.runtime, meta: metaKey(namespace), layout },
     prefixes: prefixesOf(namespace, Number(buckets)),
     // What was begun is ended: no process can use it as it is.
     force: isForced || isBegun,
@@ -205,13 +203,13 @@ async function convertIfOld(calls: RedisCalls, options: NamespaceOptions): Promi
 /** What holds of the namespace, which the process that used it first has said. */
 async function settledFacts(
   calls: RedisCalls,
-  { namespace, buckets, runtime }: NamespaceOptions,
+  { namespace, buckets }: NamespaceOptions,
 ): Promise<NamespaceFacts> {
   let facts = await readFacts(calls, namespace)
   if (facts.version === null || facts.incarnation === null) {
     requireLayout(facts.version)
     const first = buckets ?? (calls.driver.isCluster ? CLUSTER_BUCKETS_DEFAULT : 1)
-    const args = [String(LAYOUT_VERSION), String(first), runtime.uuid()]
+    const args = [String(LAYOUT_VERSION), String(first), calls.facts.runtime.uuid()]
     const keys = [metaKey(namespace)]
     const call = { script: MAKE_NAMESPACE_SCRIPT, keys, args }
     facts = factsOf(await calls.run(call, 'writes'))

@@ -9,11 +9,7 @@ import type { ReadSet } from '../../core/realm.ts'
 import type { RecordBody } from '../../core/record.ts'
 import { compareRefusals, refusalOf, refusalRow, type CountedRefusal } from '../../core/refusal.ts'
 import { parseNamespace, type Resource } from '../../core/resource.ts'
-import {
-  connectRedis,
-  type ReachedRedis,
-  type RedisConnectOptions,
-} from '../../drivers/redis-connect.ts'
+import { connectRedis, type RedisConnectOptions } from '../../drivers/redis-connect.ts'
 import { pairsOf, type RedisCalls, type RedisDriver } from '../../drivers/redis-driver.ts'
 import { withoutCommand } from '../../drivers/redis-errors.ts'
 import { report } from '../../runtime/diagnostics.ts'
@@ -70,20 +66,18 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Store>
 /** What a store needs of the server, ready to use. */
 export async function openRedisBackend(options: RedisStoreOptions): Promise<Backend> {
   const name = parseNamespace(options.namespace ?? 'default')
-  const reached = await connectRedis(options)
-  const { calls, url, runtime } = reached
+  const calls = await connectRedis(options)
   try {
     const { buckets, convert, nowUs } = options
-    const how = { namespace: name, buckets, runtime, isForced: convert === 'force', nowUs }
+    const how = { namespace: name, buckets, isForced: convert === 'force', nowUs }
     const namespace = await RedisNamespace.open(calls, how)
     await namespace.load()
-    const description = await describe(calls, url)
-    const backend = new RedisBackend({ ...reached, namespace, description })
+    const backend = new RedisBackend(namespace, await describe(calls))
     await backend.copySettings()
     return backend
   } catch (error) {
-    const problem = NO_FLAGS.test(messageOf(error)) ? await tooOld(reached, error) : error
-    reached.close()
+    const problem = NO_FLAGS.test(messageOf(error)) ? await tooOld(calls, error) : error
+    calls.close()
     throw problem
   }
 }
@@ -91,14 +85,16 @@ export async function openRedisBackend(options: RedisStoreOptions): Promise<Back
 /** What a server says to the first line of every script that does not know it, before it has done anything. */
 const NO_FLAGS = /Error compiling script/
 
-async function tooOld({ calls, url }: ReachedRedis, cause: unknown): Promise<LeaseError> {
+async function tooOld(calls: RedisCalls, cause: unknown): Promise<LeaseError> {
+  const { url } = calls.facts
   const asked = calls.send(['INFO', 'server'], 'reads')
   const version = asked.then((info) => /^redis_version:(\S+)/m.exec(String(info))?.[1] ?? null)
   const message = `${url} must be Redis 7.0 or later, got ${(await told('version', version)) ?? 'an older one'}`
   return new LeaseError('STORE_UNAVAILABLE', message, { cause, details: { store: url } })
 }
 
-async function describe(calls: RedisCalls, url: string): Promise<StoreDescription> {
+async function describe(calls: RedisCalls): Promise<StoreDescription> {
+  const { url } = calls.facts
   const clock = 'the clock of the Redis server (TIME)'
   const policy = await evictionOf(calls)
   const durability = (await told('durability', durabilityOf(calls))) ?? UNTOLD
@@ -140,32 +136,26 @@ function evictionOf(calls: RedisCalls): Promise<string | null> {
   return told('eviction', policy)
 }
 
-interface RedisBackendOptions extends ReachedRedis {
-  readonly namespace: RedisNamespace
-  readonly description: StoreDescription
-}
-
 class RedisBackend implements Backend {
   readonly description: StoreDescription
   readonly clockDomain: string = CLOCK_DOMAIN
   readonly isQuick = true
-  readonly #options: RedisBackendOptions
   readonly #namespace: RedisNamespace
   readonly #reader: RedisReader
   /** What this process is called in what it publishes. */
   readonly #sender: string
   readonly #listener: ChannelListener
 
-  constructor(options: RedisBackendOptions) {
-    const { namespace, runtime, callMs, calls } = options
-    this.#options = options
+  constructor(namespace: RedisNamespace, description: StoreDescription) {
+    const { driver, facts } = namespace.calls
+    const { runtime, callMs } = facts
     this.#namespace = namespace
-    this.description = options.description
+    this.description = description
     this.#reader = new RedisReader(namespace)
     this.#sender = runtime.uuid()
     this.#listener = new ChannelListener({
       ...{ runtime, callMs, source: 'store/redis/subscribe' },
-      connection: (events) => new SubscribedConnection(calls.driver, events),
+      connection: (events) => new SubscribedConnection(driver, events),
     })
   }
 
@@ -291,7 +281,6 @@ class RedisBackend implements Backend {
   async close(): Promise<void> {
     await this.#listener.settled()
     this.#namespace.calls.close()
-    this.#options.close()
   }
 }
 
@@ -451,8 +440,8 @@ const TRIAL_MS = 10_000
  */
 export async function openRedisCheckup(options: RedisStoreOptions): Promise<Checkup> {
   const { namespace = 'default', buckets } = options
-  const { calls, close } = await connectRedis(options)
-  const how = { namespace, buckets, runtime: systemRuntime }
+  const calls = await connectRedis(options)
+  const how = { namespace, buckets }
   const [prefix, trial] = [`${KEY_PREFIX}:{${namespace}}`, `doctor-${systemRuntime.uuid()}`]
   return {
     acceptClock: async () => acceptClock(await RedisNamespace.open(calls, how)),
@@ -463,7 +452,7 @@ export async function openRedisCheckup(options: RedisStoreOptions): Promise<Chec
       { name: 'wake-ups', look: () => tryToWake(calls, `${prefix}:w:${trial}`) },
       { name: 'pruning', look: () => tryToPrune(calls, `${prefix}:${trial}`) },
     ],
-    close: async () => close(),
+    close: async () => calls.close(),
   }
 }
 
