@@ -4,7 +4,7 @@
  * so that a program that only looks, `tenure ls` above all, need not load what decides.
  */
 import { parseLeaseId } from '../core/input.ts'
-import { describeEntry, isLive, type EntryState, type LeaseInfo } from '../core/lease.ts'
+import { describeEntry, type EntryState, type LeaseInfo } from '../core/lease.ts'
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../core/limits.ts'
 import type { CountedRefusal } from '../core/refusal.ts'
 import { resolveSettings, type SettingRow, type Settings } from '../core/settings.ts'
@@ -27,6 +27,9 @@ import type {
 } from './lease-api.ts'
 
 type Where = Omit<EntryQuery, 'limit'>
+
+/** What is kept in a state; then what is late, in the order in which entries pass from one to the next and on to what is kept. */
+type Asked = readonly [kept: Where, ...late: Where[]]
 
 /** What can be asked of a store without being able to change anything in it. */
 export type Questions = Pick<
@@ -57,27 +60,22 @@ export class LeaseQuestions implements Questions {
   async list(filter: ListFilter): Promise<LeaseList> {
     const { state, limit = LIST_LIMIT_DEFAULT, after, session, ...others } = filter
     const names = session === undefined ? others : { ...others, session: await digestOf(session) }
-    const [kept, unsettled] = queriesFor(state)
+    const [kept, ...late] = queriesFor(state)
     const where = { ...names, ...kept }
     let place = placeIn(after)
     let leases: readonly LeaseInfo[] = []
     if (place.lastId === null) {
       const found = await this.#store.find({ ...where, ...behind(place.end), limit })
       const { entries, now, more, next } = found
-      // What has ended comes first, and stays where it is.
-      const told = unsettled === undefined ? entries : entries.filter((entry) => !isLive(entry))
-      leases = told.map((entry) => describeEntry(entry, now))
-      if (unsettled === undefined || (more && told.length === entries.length)) {
-        return { leases, more, ...(next === null ? {} : { next }) }
-      }
+      leases = entries.map((entry) => describeEntry(entry, now))
+      if (late.length === 0 || more) return { leases, more, ...(next === null ? {} : { next }) }
       place = { lastId: '', end: found.lastEnd ?? place.end }
     }
     const { lastId, end } = place
-    const late = await this.#late([
-      { ...names, ...unsettled },
-      { ...where, ...behind(end) },
-    ])
-    const rest = late.filter((lease) => lease.state === state && lease.id > (lastId ?? ''))
+    const queries = [...late.map((one) => ({ ...names, ...one })), { ...where, ...behind(end) }]
+    const rest = (await this.#late(queries)).filter(
+      (lease) => lease.state === state && lease.id > (lastId ?? ''),
+    )
     const told = rest.slice(0, limit - leases.length)
     const next = cursorOf({ lastId: told.at(-1)?.id ?? lastId, end })
     const more = told.length < rest.length
@@ -129,7 +127,7 @@ async function digestOf(session: string): Promise<string> {
 }
 
 /** The queries that together find what is in `state` at this moment, settled or not. */
-function queriesFor(state: EntryState | undefined): readonly [Where, Where?] {
+function queriesFor(state: EntryState | undefined): Asked {
   switch (state) {
     case undefined:
       return [{ states: ['active', 'pending'], deadline: 'running' }]
@@ -138,7 +136,11 @@ function queriesFor(state: EntryState | undefined): readonly [Where, Where?] {
       return [{ states: [state], deadline: 'running' }]
     case 'expired':
     case 'revoked':
-      return [{ states: [state] }, { states: ['active'], deadline: 'passed' }]
+      return [
+        { states: [state] },
+        { states: ['active'], deadline: 'passed' },
+        { states: [state], delayed: true },
+      ]
     case 'failed':
       return [{ states: ['failed'] }, { states: ['pending'], deadline: 'passed' }]
     case 'released':

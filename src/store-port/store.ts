@@ -37,11 +37,10 @@ export interface EntryQuery {
   readonly overlapping?: Reach
   readonly holder?: string
   readonly session?: string
-  /**
-   * Absent, without `ids`: whatever is live. States of live entries are not asked for together with those of ended ones;
-   * what has ended and is live until its lock delay has passed belongs to both.
-   */
+  /** Absent, without `ids`: whatever is live. States of live entries are not asked for together with those of ended ones. */
   readonly states?: readonly EntryState[]
+  /** Of states of ended ones: what is live until its lock delay has passed, and nothing else. Absent: nothing of that. */
+  readonly delayed?: true
   /** `passed`: live entries whose deadline is over on the store's clock but that are not settled yet. */
   readonly deadline?: 'running' | 'passed'
   /** Goes on where another answer to the same query was cut short (`Found.next`). Not with `ids`, `overlapping` or `passed`. */
@@ -61,7 +60,7 @@ export interface Found {
   readonly more: boolean
   /** What to pass as `after` to go on; opaque. Null unless the answer was cut short and can be gone on with. */
   readonly next: string | null
-  /** What to pass as `after` to go on behind the last entry of the answer that is no longer live; null if none of them is. */
+  /** What to pass as `after` to go on behind the last entry of an answer about what has ended; null if there is none. */
   readonly lastEnd: string | null
 }
 

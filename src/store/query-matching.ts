@@ -6,9 +6,10 @@ import type { CountedRefusal } from '../core/refusal.ts'
 import { hasPassed, type Tick } from '../core/time.ts'
 import type { EntryQuery, Found, HistoryQuery, RefusalQuery } from '../store-port/store.ts'
 
-/** Whether a query is about entries that have ended; it then names no state of a live one. */
-export function isAboutEnded({ ids, overlapping, states, deadline }: EntryQuery): boolean {
-  if (ids !== undefined || overlapping !== undefined) return false
+/** Whether a query is about entries that have ended and are live no longer; it then names no state of a live one. */
+export function isAboutEnded(query: EntryQuery): boolean {
+  const { ids, overlapping, states, delayed, deadline } = query
+  if (ids !== undefined || overlapping !== undefined || delayed === true) return false
   if (states === undefined || deadline !== undefined) return false
   return !states.some(isLiveState)
 }

@@ -1,5 +1,5 @@
 /** All entries that a store keeps: what is live, in order of creation, and then what has ended. */
-import type { Entry, EntryState, LeaseId } from '../core/lease.ts'
+import type { Entry, EntryState } from '../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../core/limits.ts'
 import type { Store } from '../store-port/store.ts'
 
@@ -9,8 +9,5 @@ export async function allEntries(store: Pick<Store, 'find'>): Promise<readonly E
   const live = await store.find({ limit: LIST_LIMIT_MAX })
   const ended = await store.find({ states: ENDED_STATES, limit: LIST_LIMIT_MAX })
   if (live.more || ended.more) throw new Error('the store keeps too much to be read in one piece')
-  // What has ended and waits for its lock delay is among both.
-  const byId = new Map<LeaseId, Entry>()
-  for (const entry of [...live.entries, ...ended.entries]) byId.set(entry.id, entry)
-  return [...byId.values()]
+  return [...live.entries, ...ended.entries]
 }

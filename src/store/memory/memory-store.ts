@@ -124,14 +124,10 @@ export class MemoryStore implements Store {
     return { now, ...firstOf(this.#found(query, now), query.limit) }
   }
 
-  /** Of what has ended, what is live until its lock delay has passed comes last. */
   *#found(query: EntryQuery, now: Now): Generator<readonly [after: string, Entry]> {
-    const [after = 0, afterDelayed = -1] = (query.after ?? '0').split(' ').map(Number)
+    const after = Number(query.after ?? 0)
     for (const { entry, number } of this.#candidates(query)) {
-      if (!matchesEntry(entry, query, now.tick)) continue
-      const isDelayed = isAboutEnded(query) && isLive(entry)
-      if (isDelayed ? number <= afterDelayed : afterDelayed >= 0 || number <= after) continue
-      yield [isDelayed ? `0 ${number}` : String(number), entry]
+      if (number > after && matchesEntry(entry, query, now.tick)) yield [String(number), entry]
     }
   }
 
@@ -331,10 +327,8 @@ export class MemoryStore implements Store {
 
   *#candidates(query: EntryQuery): Generator<KeptEntry> {
     if (query.overlapping !== undefined) return yield* this.#near(query.overlapping)
-    if (query.ids === undefined) {
-      if (isAboutEnded(query)) yield* this.#ended.values()
-      return yield* this.#live.values()
-    }
+    if (isAboutEnded(query)) return yield* this.#ended.values()
+    if (query.ids === undefined) return yield* this.#live.values()
     for (const id of new Set(query.ids)) {
       const kept = this.#live.get(id) ?? this.#ended.get(id)
       if (kept !== undefined) yield kept

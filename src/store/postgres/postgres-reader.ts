@@ -82,7 +82,7 @@ export function foundIn(rows: readonly PostgresRow[], query: EntryQuery): FoundE
     .filter((entry) => query.ids === undefined || matchesEntry(entry, query, tick))
   const more = matching.length > query.limit
   const last = more && query.ids === undefined ? found[query.limit - 1] : undefined
-  const next = last === undefined ? null : cursorOf(query, last)
+  const next = last?.[2] ?? last?.[1] ?? null
   const lastEnd = found.slice(0, query.limit).findLast((row) => row[2] != null)?.[2] ?? null
   return { nowUs, entries: matching.slice(0, query.limit), more, next, lastEnd }
 }
@@ -134,6 +134,7 @@ function liveQuery(query: EntryQuery, where: Where): string {
   const source = reach === undefined ? 'tenure.live_leases' : overlapping(where, reach)
   addNames(where, query)
   if (query.states !== undefined) addStates(where, query.states)
+  if (query.delayed === true) where.and(`state NOT IN ('active', 'pending')`)
   addDeadline(where, query)
   // Computed, the order is no reason for the planner to walk all entries in search of a few.
   return `SELECT ${AS_LIVE} FROM ${source} AS l WHERE ${where.sql} AND l.number + 0 > ${after}::bigint
@@ -151,16 +152,12 @@ function listed(
   return `tenure.listed_v9($1::integer, ${after}::bigint, ${wanted}::text[], ${runningAt}, ${limit}::bigint)`
 }
 
-/**
- * In the order of the ends; then what has ended and still stands in the way because of its lock delay. A cursor is the
- * position of the last end, or within the second part the number of the last entry after a D.
- */
+/** In the order of the ends. A cursor is the position of one. */
 function endedQuery(query: EntryQuery, where: Where): string {
   const { after = '0', states = [] } = query
   const limit = where.value(query.limit + 1)
   addNames(where, query)
-  const isInDelayed = after.startsWith('D')
-  const position = where.value(isInDelayed ? null : after)
+  const position = where.value(after)
   // One ordered search per state: together they come in order too, as far as the limit goes.
   const ends = states.map((state) => {
     if (!isSelective(query)) {
@@ -170,30 +167,18 @@ function endedQuery(query: EntryQuery, where: Where): string {
       AND l.seq > ${position}::bigint ${state === 'failed' ? `AND ${IS_LAST}` : ''}
       ORDER BY l.seq + 0 LIMIT ${limit}::bigint)`
   })
-  const number = where.value(isInDelayed ? after.slice(1) : '-1')
-  return `(SELECT ${AS_ENDED} FROM (${ends.join(' UNION ALL ')}) AS l
-      ORDER BY l.seq LIMIT ${limit}::bigint)
-    UNION ALL
-    (SELECT ${AS_LIVE} FROM tenure.live_leases AS l WHERE ${where.sql}
-      AND l.state = ANY (${where.value(arrayText(states))}::text[])
-      AND l.state NOT IN ('active', 'pending') AND l.number > ${number}::bigint
-      ORDER BY l.number LIMIT ${limit}::bigint)`
+  return `SELECT ${AS_ENDED} FROM (${ends.join(' UNION ALL ')}) AS l
+    ORDER BY l.seq LIMIT ${limit}::bigint`
 }
 
 /** An id that failed may have come back. */
 const IS_LAST = `NOT EXISTS (SELECT 1 FROM tenure.ledger AS later
   WHERE later.lease_id = l.lease_id AND later.namespace = l.namespace AND later.seq > l.seq)`
 
-/** What to pass as `after` to go on behind a row of the answer. */
-export function cursorOf(query: EntryQuery, [, number, position]: PostgresRow): string | null {
-  if (position != null) return position
-  return number != null && isAboutEnded(query) ? `D${number}` : (number ?? null)
-}
-
 /** Whether an index leads to what is asked for, so that there is little to sort. */
 function isSelective(query: EntryQuery): boolean {
-  const { resource, overlapping: reach, holder, session, deadline } = query
-  const names = [resource, reach, holder, session]
+  const { resource, overlapping: reach, holder, session, delayed, deadline } = query
+  const names = [resource, reach, holder, session, delayed]
   return names.some((name) => name !== undefined) || deadline === 'passed' || onlyPending(query)
 }
 

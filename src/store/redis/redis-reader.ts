@@ -4,7 +4,6 @@
  */
 import { invalid, LeaseError } from '../../core/errors.ts'
 import type { LeaseEvent } from '../../core/event.ts'
-import { isLive } from '../../core/lease.ts'
 import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
 import { ancestorsOf, isTree, type Reach } from '../../core/resource.ts'
 import { US_PER_MS } from '../../core/time.ts'
@@ -63,12 +62,7 @@ export interface Walk extends RowRange {
 /** An entry in an answer that several buckets contribute to. */
 interface Placed extends PlacedRecord {
   readonly bucket: number
-  /** It has ended and is live until its lock delay has passed: these come last. */
-  readonly isDelayed: boolean
 }
-
-/** Marks the bucket of a cursor that has come to what is delayed; more than there can be buckets. */
-const DELAYED = 1_024
 
 export class RedisReader {
   readonly #namespace: RedisNamespace
@@ -91,11 +85,7 @@ export class RedisReader {
     bucket: number,
   ): Promise<{ readonly nowUs: number; readonly placed: readonly Placed[] }> {
     const { nowUs, records } = await this.#gather({ query, bucket, floor: floorOf(query, bucket) })
-    const isEnded = isAboutEnded(query)
-    const placed = records.map((record) => {
-      return { ...record, bucket, isDelayed: isEnded && isLive(record.entry) }
-    })
-    return { nowUs, placed }
+    return { nowUs, placed: records.map((record) => ({ ...record, bucket })) }
   }
 
   async #gather(ask: Ask): Promise<Gathered> {
@@ -139,31 +129,13 @@ export class RedisReader {
     }
   }
 
-  /**
-   * In the order of the ends, then what is delayed. What has passed from the second to the first between two looks is found
-   * by looking once more after the last end.
-   */
+  /** In the order of the ends. */
   async #ended(ask: Ask): Promise<Gathered> {
     const { query, bucket, floor } = ask
-    const isBehindEnds = isDelayedCursor(query)
-    const nowUs = (await this.look(bucket, ['ids'])).nowUs
-    const ended = isBehindEnds ? [] : await this.#endedAfter(ask, floor, nowUs)
-    if (ended.length > query.limit) return { nowUs, records: ended }
-    const delayed = await this.#live({ ...ask, floor: isBehindEnds ? floor : 0 })
-    const since = isBehindEnds
-      ? []
-      : await this.#endedAfter(ask, ended.at(-1)?.place ?? floor, nowUs)
-    const all = [...ended, ...since]
-    const told = new Set(all.map(({ entry }) => entry.id))
-    const rest = delayed.records.filter(({ entry }) => !told.has(entry.id))
-    return { nowUs: delayed.nowUs, records: [...all, ...rest] }
-  }
-
-  #endedAfter(ask: Ask, place: number, nowUs: number): Promise<readonly PlacedRecord[]> {
-    const { bucket, query } = ask
-    const stretch = { low: rowBefore(place), high: ROW_MAX }
-    const walk = { bucket, ...stretch, wanted: 'ended', ...partOf(query) } as const
-    return this.#walkRecords({ ...ask, floor: place }, walk, nowUs)
+    const { nowUs } = await this.look(bucket, ['ids'])
+    const rows = { low: rowBefore(floor), high: ROW_MAX }
+    const walk = { bucket, ...rows, wanted: 'ended', ...partOf(query) } as const
+    return { nowUs, records: await this.#walkRecords(ask, walk, nowUs) }
   }
 
   /** Goes on until there are more than asked for, which tells that there are. */
@@ -310,23 +282,18 @@ interface Told {
 }
 
 function byPlace(a: Placed, b: Placed): number {
-  if (a.isDelayed !== b.isDelayed) return a.isDelayed ? 1 : -1
   return a.place - b.place || a.bucket - b.bucket
 }
 
-function cursorOf({ place, bucket, isDelayed }: Placed): string {
-  return `${place} ${isDelayed ? DELAYED + bucket : bucket}`
-}
-
-function isDelayedCursor({ after }: EntryQuery): boolean {
-  return after !== undefined && Number(after.split(' ')[1] ?? 0) >= DELAYED
+function cursorOf({ place, bucket }: Placed): string {
+  return `${place} ${bucket}`
 }
 
 /** Two buckets may have entries of equal rank (`place`); then those of the first bucket come first. */
 function floorOf({ after }: EntryQuery, bucket: number): number {
   if (after === undefined) return 0
   const [place = 0, told = 0] = after.split(' ').map(Number)
-  return bucket <= told % DELAYED ? place : place - 1
+  return bucket <= told ? place : place - 1
 }
 
 /** The first row in which a position after this one may lie. */

@@ -205,7 +205,7 @@ export class SqliteHistory {
 
   /** What is asked for by id, or has ended, each with the cursor behind it. */
   find(query: EntryQuery, now: Now): Iterable<readonly [after: string | null, Entry]> {
-    return query.ids === undefined ? this.#ended(query, now) : this.#byIds(query, now)
+    return query.ids === undefined ? this.#ended(query) : this.#byIds(query, now)
   }
 
   *#byIds(query: EntryQuery, now: Now): Generator<readonly [after: null, Entry]> {
@@ -215,33 +215,16 @@ export class SqliteHistory {
     }
   }
 
-  /**
-   * In the order of the ends; then what has ended and still stands in the way because of its lock delay. A cursor is the
-   * position of the last end, and within the second part the number of the last row beside it.
-   */
-  *#ended(query: EntryQuery, now: Now): Generator<readonly [after: string, Entry]> {
-    const { after = '0', ...rest } = query
-    const [position = '0', number = null] = after.split(' ')
-    let place = position
-    if (number === null) {
-      for (const [end, entry] of this.#endedEntries(query, Number(position))) {
-        place = String(end)
-        yield [place, entry]
-      }
-    }
-    const delayed = number === null ? rest : { ...rest, after: number }
-    for (const [last, entry] of this.#live.find(delayed, now)) yield [`${place} ${last}`, entry]
-  }
-
-  /** Ended entries in the order of their ends, after a position, with the position of each. */
-  *#endedEntries(query: EntryQuery, after: number): Generator<readonly [number, Entry]> {
-    const range = { from: after + 1, to: this.#state.lastSequence, descending: false }
+  /** In the order of the ends. A cursor is the position of one. */
+  *#ended(query: EntryQuery): Generator<readonly [after: string, Entry]> {
+    const from = Number(query.after ?? 0) + 1
+    const range = { from, to: this.#state.lastSequence, descending: false }
     const name = endedName(query)
     for (const row of name === null ? this.#inOrder(range) : this.#named(name, range)) {
       const { position, ended } = row
       if (ended === null || !matchesEntry(ended, query, NEVER)) continue
       // An id that failed may have come back.
-      if (ended.state !== 'failed' || this.#isLast(row)) yield [position, ended]
+      if (ended.state !== 'failed' || this.#isLast(row)) yield [String(position), ended]
     }
   }
 
