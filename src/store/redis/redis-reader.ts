@@ -59,11 +59,6 @@ export interface Walk extends RowRange {
   readonly part?: string
 }
 
-/** An entry in an answer that several buckets contribute to. */
-interface Placed extends PlacedRecord {
-  readonly bucket: number
-}
-
 export class RedisReader {
   readonly #namespace: RedisNamespace
 
@@ -73,19 +68,15 @@ export class RedisReader {
 
   async find(query: EntryQuery): Promise<FoundEntries> {
     const buckets = this.#namespace.bucketsFor(query.overlapping ?? query)
-    const parts = await Promise.all(buckets.map((bucket) => this.#ofBucket(query, bucket)))
-    const inOrder = parts.flatMap(({ placed }) => placed).toSorted(byPlace)
-    const found = inOrder.map((placed) => [cursorOf(placed), placed.entry] as const)
-    const nowUs = Math.max(...parts.map((part) => part.nowUs))
-    return { nowUs, ...firstOf(found, query.limit) }
-  }
-
-  async #ofBucket(
-    query: EntryQuery,
-    bucket: number,
-  ): Promise<{ readonly nowUs: number; readonly placed: readonly Placed[] }> {
-    const { nowUs, records } = await this.#gather({ query, bucket, floor: floorOf(query, bucket) })
-    return { nowUs, placed: records.map((record) => ({ ...record, bucket })) }
+    const parts = await Promise.all(
+      buckets.map((bucket) => this.#gather({ query, bucket, floor: floorOf(query, bucket) })),
+    )
+    const all = parts.flatMap(({ records }, at) => {
+      return records.map(({ place, entry }) => ({ place, entry, bucket: buckets[at] }))
+    })
+    const inOrder = all.toSorted((a, b) => a.place - b.place)
+    const found = inOrder.map(({ place, bucket, entry }) => [`${place} ${bucket}`, entry] as const)
+    return { nowUs: Math.max(...parts.map(({ nowUs }) => nowUs)), ...firstOf(found, query.limit) }
   }
 
   async #gather(ask: Ask): Promise<Gathered> {
@@ -107,10 +98,7 @@ export class RedisReader {
   /** What is live is listed by name; where that is too much to be put in order, the ledger tells it in order. */
   async #live(ask: Ask): Promise<Gathered> {
     const page = await this.look(ask.bucket, liveLook(ask.query))
-    if (page.next === '') {
-      const records = matching(page, ask).toSorted((a, b) => a.place - b.place)
-      return { nowUs: page.nowUs, records }
-    }
+    if (page.next === '') return { nowUs: page.nowUs, records: matching(page, ask) }
     const { bucket, floor } = ask
     const walk = { bucket, low: rowBefore(floor), high: ROW_MAX, wanted: 'born' } as const
     const told = await this.#walkRecords(ask, walk, page.nowUs)
@@ -279,14 +267,6 @@ interface Told {
   readonly bucket: number
   readonly us: number
   readonly event: LeaseEvent
-}
-
-function byPlace(a: Placed, b: Placed): number {
-  return a.place - b.place || a.bucket - b.bucket
-}
-
-function cursorOf({ place, bucket }: Placed): string {
-  return `${place} ${bucket}`
 }
 
 /** Two buckets may have entries of equal rank (`place`); then those of the first bucket come first. */
