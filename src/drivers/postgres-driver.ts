@@ -205,14 +205,8 @@ export interface Statement {
   readonly writes: boolean
 }
 
-interface CallerOptions {
-  readonly pool: PostgresPool
-  readonly runtime: Runtime
-  /** For messages; without a password. */
-  readonly url: string
-  readonly connectMs: number
-  readonly callMs: number
-  readonly prepare: boolean
+/** The URL is for messages, and has no password. */
+interface CallerOptions extends Required<Omit<PostgresConnectOptions, 'poolSize'>> {
   /** It is closed with the caller. */
   readonly ownsPool?: boolean
 }
