@@ -164,8 +164,9 @@ function disturbedPool(pool: pg.Pool, other: pg.Client): PostgresPool {
       const { rows } = await other.query<{ calls: number }>(WAITING)
       calls = rows[0]?.calls ?? 0
     }
-    await other.query('COMMIT')
-    return sent
+    // It may fail before this session hears that its commit is done.
+    const [answer] = await Promise.all([sent, other.query('COMMIT')])
+    return answer
   }
   const connect: PostgresPool['connect'] = async () => {
     const client = await pool.connect()
