@@ -4,7 +4,7 @@
  *  1. The id is known: answer with the present state of what it names. A failed attempt is decided anew.
  *  2. Settle the overlap, so that nothing that is over stands in the way.
  *  3. A lease of the resource was transferred to the requester: take it over if it covers the request, else refuse.
- *  4. The session does one thing after another and shares the very same already: refuse, naming its own lease.
+ *  4. The session does one thing after another and has a shared lease of the very same already: refuse, naming that lease.
  *  5. Nothing blocks: grant. The TTL runs from `now`; the requester counts from before it sent the request, so its own
  *     view ends no later than this.
  *  6. What blocks the request cannot end before it: a lease that it is under, or anything of a session that does one

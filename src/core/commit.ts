@@ -43,8 +43,8 @@ export interface Commit {
   readonly epochs: readonly EpochMark[]
   readonly wakes: readonly Wake[]
   /**
-   * The lowest and the highest fence that are new with it, or 0. With a lowest one above the highest none is new, and those
-   * that come after it are above the highest all the same.
+   * The lowest and the highest fence that are new with it, or 0. `firstFence` above `lastFence`: it brings no new fence, but
+   * later ones must be above `lastFence`, as after an import.
    */
   readonly firstFence: number
   readonly lastFence: number

@@ -120,7 +120,7 @@ export interface Lease extends Claim {
   readonly revoking: Revoking | null
   /** The holder waits for the other sharers to leave; no other may come in meanwhile. */
   readonly upgrading: boolean
-  /** False while a lease that was transferred to a named holder waits for its first renewal. */
+  /** False for a lease that was transferred to a named holder, until that holder adopts it. */
   readonly adopted: boolean
   /** The next epoch of the workflow that this lease is of; 0 for any other resource. */
   readonly epoch: number

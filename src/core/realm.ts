@@ -67,7 +67,7 @@ export interface Decision<Outcome> {
   readonly refusals: readonly LeaseDenied[]
   /** The view's entries as the events leave them. */
   readonly entries: ReadonlyMap<LeaseId, Entry>
-  /** Entries that it leaves as they are because of their deadlines: a renewal in the meantime would have changed it. */
+  /** Entries that it leaves as they are because of their deadlines: had one been renewed, the decision could be another. */
   readonly reliedOn: readonly LeaseId[]
   /** The waiters that must look for themselves, besides those that the events concern. */
   readonly wakes: readonly Wake[]

@@ -4,7 +4,7 @@
  *
  * What it promises of the clock: one reading, however far ahead, removes nothing that the last prune might not have removed.
  * A reading within `PRUNE_STEP_MS` of the last one is believed. One further ahead is a store that was not swept for long, or
- * a clock that was set wrongly: it moves what is believed by one step and removes by what was believed before. So
+ * a clock that was set wrongly: it moves the time that is believed on by one step, and removes by the one believed before. So
  * after a long rest each prune catches up by one step.
  */
 import type { LeaseEvent } from './event.ts'

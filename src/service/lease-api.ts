@@ -1,5 +1,5 @@
 /**
- * What every face speaks: the client, the CLI, and later the servers. One interface over one store, one namespace.
+ * What every face speaks: the client, the CLI, the server and its HTTP client. One interface over one store, one namespace.
  *
  * It is a wire: every request is one object of plain data that `src/protocol` describes, every answer survives JSON, and what
  * cannot cross a process stands in a second argument.

@@ -9,10 +9,10 @@
  *  1. `claims` of a place: exactly these live entries overlap its read set, each with the same claim number. A renewal
  *     does not change the claim number, so by itself it does not make a commit miss that only compares claims. Commands
  *     that depend on their own entry alone compare none (`ENTRY_ONLY` in core/decide.ts), and renewals are among them.
- *     What the decision took for running is covered by `beforeUs`.
+ *     Entries whose deadlines the decision treated as running are covered by `beforeUs`.
  *  2. `own` of a place: the version of the entry of the read set's `leaseId`, live or not; 0: there is none.
- *  3. Every entry that is written has the version that it had when it was read. One on whose deadline the decision relied
- *     (`Decision.reliedOn`) is written as it is.
+ *  3. Every entry that is written has the version that it had when it was read. An entry on whose deadline the decision relied
+ *     (`Decision.reliedOn`) is written unchanged, so that its version is compared.
  *  4. Whether the read set's request id has had an effect before.
  *  5. The epoch of the read set's resource.
  *  6. The server's clock: `fromUs <= now < beforeUs`, read after everything is locked.
@@ -21,7 +21,12 @@
  *     attempt at depth `entry` without events or epochs does not depend on it.
  *  8. The revision of the settings (of the whole group).
  *
- * Not among them: the highest fence of the realms. When it has grown meanwhile the server adds one number to all new
+ * In which order a server writes is its own affair: all of an attempt is written, or nothing.
+ *
+ * A namespace that was deleted and created again is found by the server's adapter, which sends the group once more; what was
+ * cached of the earlier one then misses.
+ *
+ * Not compared: the highest fence of the realms. When it has grown meanwhile the server adds one number to all new
  * fences of the attempt, and says by how much; the store then decides again, for the answer only.
  */
 import type { EpochMark, RequestMark } from '../../core/commit.ts'
@@ -57,8 +62,8 @@ export interface Place {
   readonly claims: readonly SeenClaim[] | null
   /**
    * The decision does nothing but prolong the entry of the read set's own id, as a waiter's keep-alive does. Instead of
-   * all `claims`, a server may then compare those of the same holder, and see to it that the time of no entry there has
-   * run out: only these could have led to another decision.
+   * all `claims`, a server may then compare those of the same holder, and check that no entry there has expired: only
+   * these could have led to another decision.
    */
   readonly isKeepAlive?: boolean
   /**
@@ -79,8 +84,10 @@ export interface EntryWrite {
 
 export interface Attempt {
   readonly places: readonly Place[]
+  /** Commit only while `fromUs <= now < beforeUs` by the server's clock. */
   readonly fromUs: number
   readonly beforeUs: number
+  /** Of its events. */
   readonly wallMs: number
   readonly writes: readonly EntryWrite[]
   readonly events: readonly LeaseEvent[]
@@ -89,7 +96,7 @@ export interface Attempt {
   /** The sessions to wake, without those whose ticket waits in this process. */
   readonly wakes: readonly Wake[]
   /**
-   * The new fences that this attempt gives, if any; every fence in `writes` and `events` from `first` on is new. The
+   * The new fences that this attempt gives, if any; `first` is `last + 1` where it gives none but later ones must be greater; every fence in `writes` and `events` from `first` on is new. The
    * server adds at least `max(0, highest of the places' realms + 1 - first)` to each (attempts of one call may move together,
    * so that they stay apart), and records the last one as the highest of all these realms.
    */
@@ -100,8 +107,8 @@ export interface Attempt {
 export interface PlaceView {
   /**
    * At depth `claims` all live entries that overlap the read set; at any depth the entry of its own id in whatever
-   * state; and the entry that `prior` names. An entry whose claim is as the attempt has it may be given as the attempt has it,
-   * although it was renewed since, unless the attempt would write it: then it could miss for ever.
+   * state; and the entry that `prior` names. An entry that was only renewed since may be given as the attempt has it, unless
+   * the attempt would write it: then the next one would miss as well.
    */
   readonly entries: readonly VersionedEntry[]
   readonly lastFence: number

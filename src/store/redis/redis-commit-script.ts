@@ -3,7 +3,9 @@
  * the ledger. It knows nothing about leases. redis-layout.ts says what is where; redis-records.ts makes the group, whose
  * fields have the same names there (`groupArgument`), and reads the answer.
  *
- *  1. READ looks at the group and the clock, and refuses the group if the clock is too far behind the last commit.
+ *  1. READ refuses a bucket of another incarnation of the namespace, looks at the group and the clock, and refuses the group
+ *     if the clock is too far behind the last commit. If the settings have another revision, every attempt misses, and the
+ *     answer has the settings.
  *  2. Attempts are carried out in order. COMPARE looks at all that one depends on before APPLY notes anything of it.
  *  3. APPLY notes what it changes in Lua tables, which the next attempts see. An attempt that misses gets a VIEW of what is
  *     there instead, and leaves no trace.
@@ -21,7 +23,10 @@ import {
   type Script,
 } from './redis-layout.ts'
 
-/** Reads the group and the state. A clock that has stood still or gone back a little goes on from its highest time. */
+/**
+ * Reads the group and the state. While the clock is up to 5 s behind the last commit, time goes on by a microsecond with each
+ * commit; beyond that the group is refused.
+ */
 const READ = `${LOAD_STATE}
 local group = cjson.decode(ARGV[1])
 local attempts, now = group.attempts, clock()
@@ -127,7 +132,8 @@ local function areSame(expected, claims)
   end
   return true
 end
--- An attempt without events on its own entry alone is ordered by that entry's version, so its wall time is not compared.
+-- An attempt that depends on its own entry alone and appends no event is ordered by that entry's version, so its wall time is
+-- not compared.
 local function comparesWallTime(place, attempt)
   return place.claims or place.behind or #attempt.events + #attempt.epochs > 0
 end
@@ -137,6 +143,7 @@ local function isAsExpected(place, attempt)
   if place.request and (priorOf(place.request) ~= nil) ~= (place.hasPrior == true) then return false end
   if place.epoch and tonumber(epochs[place.resource or place.realm] or 0) ~= place.epoch then return false end
   if place.behind then return sub(claimsAt(place), -#place.behind) == place.behind end
+  -- No claims at all are the empty text, which is true in Lua.
   return not place.claims or areSame(place.claims, claimsAt(place))
 end
 -- Those that it would write and that have another version than it expects.
@@ -183,7 +190,7 @@ local function viewOf(place, moved)
   end
   add(place.id)
   add(leaseId)
-  -- False: all that is there is shown.
+  -- False: all that is there is shown, and what is not shown is not there.
   local gone = (place.claims or isPartial) and {} or false
   for id in pairs(expected) do gone[#gone + 1] = id end
   local epoch = tonumber(epochs[place.resource or place.realm] or 0)
@@ -326,8 +333,8 @@ if not isChanged then return answer end
 `
 
 const FLUSH = `
--- Nothing that is written is taken back when the user turns out to have no right to publish. Whom this wakes can ask nothing
--- before the script has ended.
+-- PUBLISH comes first: a script is not rolled back, so a user who may not publish must fail before the first write. Whom it
+-- wakes can ask nothing before the script has ended.
 if #positions > 0 then call('PUBLISH', group.ledgerChannel, group.sender .. ' ledger') end
 for _, wake in ipairs(wakes) do call('PUBLISH', wake.channel, group.sender .. ' ' .. wake.leaseId) end
 state.last, state.high = base + count, now

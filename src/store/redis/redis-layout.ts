@@ -26,9 +26,10 @@
  *     entry    version claim fence untilUs created RECORD       (redis-records.ts writes and reads RECORD)
  *     realm    wallMs fence tickets, then `id claim+extent ` for each live entry at a resource
  *     event    leaseId fence atMs version RECORD                (version of the entry that it ended, else 0)
- *     known    [first][ length][@[prior]]: of a lease that has ended, or was ended once, the position of its first event and
- *              the distance from there to its end; of a request the position of what it did last, left out if that is the
- *              first. `1700 250@`: the first event is at 1700, the end at 1950, and the request did last what is at 1700
+ *     known    [first][ length][@[prior]], for an id that is that of a lease, of a request, or of both.
+ *              first length: the position of the first event of a lease that has ended, or was ended once, and the distance
+ *              from there to its end. @prior: the position of the last event of a request, left out if that is the first.
+ *              `1700 250@`: the first event is at 1700, the end at 1950, and the request did last what is at 1700
  *     mark     leaseId type keepUntilMs
  *     refusal  count lastAtMs leaseId DETAIL
  *
@@ -63,7 +64,7 @@ export function rowPosition(row: string): number {
 
 /**
  * What a script declares of the keys of a bucket, which it makes itself from the first of these. No key has that name, so a
- * server of a Cluster finds one of two missing and refuses the script while the slot moves to another server (`TRYAGAIN`).
+ * server of a Cluster always finds one of the two missing, and so refuses the script while the slot moves (`TRYAGAIN`).
  * With one name alone it would run it beside the keys that have been moved, and the rest would count as empty.
  */
 export function declaredKeys(prefix: string): readonly string[] {
