@@ -11,12 +11,15 @@ import type { OptionTable, Positional } from './arguments.ts'
 import { defineCommand, type CliCall, type CliCommand, type CommandDefinition } from './command.ts'
 import { findLease, type NamedLease } from './lease-argument.ts'
 import { leaseCard } from './lease-card.ts'
+import { interruptible } from './signals.ts'
 import { withApi } from './store-access.ts'
 
 export interface FoundLease extends NamedLease {
   readonly api: LeaseApi
   readonly holder: string
   readonly session: string
+  /** Aborts at a signal, if the command waits. */
+  readonly signal: AbortSignal
 }
 
 export interface LeaseEffect {
@@ -35,6 +38,8 @@ interface LeaseCommand<Table extends OptionTable> extends Omit<
   readonly more?: readonly Positional[]
   /** Default: only a lease of the caller's own. */
   readonly isAnybodys?: boolean
+  /** Default: it is over in a moment, and a signal ends it as any other program. */
+  readonly isWaiting?: boolean
   /** Reads the call before a store is opened; what it returns acts on the lease. */
   readonly act: (call: CliCall<Table>) => (found: FoundLease) => Promise<LeaseEffect>
 }
@@ -43,7 +48,7 @@ export function defineLeaseCommand<Table extends OptionTable>(
   definition: LeaseCommand<Table>,
 ): CliCommand {
   const { lease = 'the id of the lease, or its resource', more = [], act } = definition
-  const { isAnybodys = false, ...rest } = definition
+  const { isAnybodys = false, isWaiting = false, ...rest } = definition
   return defineCommand({
     ...rest,
     positionals: [{ name: 'LEASE', help: lease }, ...more],
@@ -51,17 +56,24 @@ export function defineLeaseCommand<Table extends OptionTable>(
       const { identity, positionals, printer, cwd } = call
       const { holder } = identity
       const actOn = act(call)
-      return withApi(identity, async (api) => {
-        const question = { text: positionals[0] ?? '', cwd, holder: isAnybodys ? null : holder }
-        const named = await findLease(api, question)
-        const session = identity.session ?? holder
-        const { effect, answer, text } = await actOn({ api, ...named, holder, session })
-        printer.effect(effect, answer, text)
-        return 0
-      })
+      const work = (signal: AbortSignal): Promise<number> => {
+        return withApi(identity, async (api) => {
+          const question = { text: positionals[0] ?? '', cwd, holder: isAnybodys ? null : holder }
+          const named = await findLease(api, question)
+          const session = identity.session ?? holder
+          const { effect, answer, text } = await actOn({ api, ...named, holder, session, signal })
+          printer.effect(effect, answer, text)
+          return 0
+        })
+      }
+      if (isWaiting) return interruptible(({ signal }) => work(signal))
+      return work(NEVER)
     },
   })
 }
+
+/** Of a command that no signal ends early. */
+const NEVER = new AbortController().signal
 
 const ANSWERED_WITHIN_MS = 10_000
 

@@ -1,5 +1,6 @@
 /** Signals that end a command in good order: its wait is withdrawn, its lease released, its store closed. */
 import os from 'node:os'
+import { isLeaseError } from '../core/errors.ts'
 
 /**
  * Every signal that would end this process and that it can catch; those that the system does not know are never heard.
@@ -41,6 +42,22 @@ export function listenForInterruption(): Interruption {
     stop: () => {
       for (const name of ENDING) process.off(name, onSignal)
     },
+  }
+}
+
+/** Does work that a signal ends early. What was aborted by one has the exit status of that signal. */
+export async function interruptible(
+  work: (interruption: Interruption) => Promise<number>,
+): Promise<number> {
+  const interruption = listenForInterruption()
+  try {
+    return await work(interruption)
+  } catch (error) {
+    const { received } = interruption
+    if (received !== null && isLeaseError(error, 'ABORTED')) return signalExitCode(received)
+    throw error
+  } finally {
+    interruption.stop()
   }
 }
 

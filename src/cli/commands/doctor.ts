@@ -24,7 +24,7 @@ import { visible, type Paint } from '../output.ts'
 import { proveGit } from '../init/git-hooks.ts'
 import { proveLfs } from '../init/lfs-settings.ts'
 import { proveMcp } from '../init/mcp-settings.ts'
-import { listenForInterruption, signalExitCode } from '../signals.ts'
+import { interruptible, signalExitCode } from '../signals.ts'
 import { optionsOf } from '../store-access.ts'
 import { runProgram, type ProgramEnd } from '../../runtime/programs.ts'
 import {
@@ -55,18 +55,15 @@ export const doctor: CliCommand = defineCommand({
     'tenure doctor --store sqlite:/srv/leases.db --json',
     'tenure doctor --store redis://cache:6379 --accept-clock',
   ],
-  run: async ({ identity, printer, options, cwd }) => {
-    const interruption = listenForInterruption()
-    // Whatever hangs: at an exit what is being tried ends as well, and what was made for it goes.
-    interruption.onSignal((name) => process.exit(signalExitCode(name)))
-    try {
+  run: ({ identity, printer, options, cwd }) => {
+    return interruptible(async (interruption) => {
+      // Whatever hangs: at an exit what is being tried ends as well, and what was made for it goes.
+      interruption.onSignal((name) => process.exit(signalExitCode(name)))
       const wanted = new Set(REPAIRS.filter((what) => options[what]))
       const checks = [...(await examine(identity, wanted)), ...(await proveSetUp(cwd, identity))]
       const ok = checks.every((check) => check.ok)
       return printer.verdict(ok, { ok, checks }, () => describe(checks, printer.paint))
-    } finally {
-      interruption.stop()
-    }
+    })
   },
 })
 

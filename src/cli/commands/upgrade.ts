@@ -4,17 +4,12 @@ import type { LeaseInfo } from '../../core/lease.ts'
 import { refusalError } from '../../core/outcome.ts'
 import { AgentWaits } from '../../files/agent-waits.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
-import { waitOption, type Option } from '../arguments.ts'
-import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
-import { findLease } from '../lease-argument.ts'
-import { leaseEffect, type FoundLease } from '../lease-command.ts'
-import { listenForInterruption, signalExitCode, type Interruption } from '../signals.ts'
-import { withApi } from '../store-access.ts'
+import { waitOption } from '../arguments.ts'
+import type { CliCommand } from '../command.ts'
+import { defineLeaseCommand, leaseEffect, type FoundLease } from '../lease-command.ts'
 
-type UpgradeTable = { readonly wait: Option<number> }
-
-export const upgradeVerb: CliCommand = defineCommand({
-  positionals: [{ name: 'LEASE', help: 'the id of the lease, or its resource' }],
+export const upgradeVerb: CliCommand = defineLeaseCommand({
+  isWaiting: true,
   options: {
     wait: waitOption(
       'wait',
@@ -28,32 +23,15 @@ export const upgradeVerb: CliCommand = defineCommand({
     'tenure upgrade src/app.ts --holder agent-7',
     'tenure upgrade 0d7c7a54-5c1f-4a44-9d4c-6a1ce6f0a5c2 --holder agent-7 --wait 30s --json',
   ],
-  run,
-})
-
-async function run(call: CliCall<UpgradeTable>): Promise<number> {
-  const { identity, positionals, options, printer, cwd } = call
-  const { holder } = identity
-  const interruption = listenForInterruption()
-  try {
-    return await withApi(identity, async (api) => {
-      const named = await findLease(api, { text: positionals[0] ?? '', cwd, holder })
-      const found = { api, ...named, holder, session: identity.session ?? holder }
-      const { lease, changed } = await upgradeLease(found, options.wait ?? 0, interruption)
+  act:
+    ({ options }) =>
+    async (found) => {
+      const { lease, changed } = await upgradeLease(found, options.wait ?? 0)
       const nothing = `${lease.resource} is exclusive already: nothing changed`
       const title = changed ? `upgraded ${lease.resource}` : nothing
-      const { effect, text } = leaseEffect(lease, 'is exclusive', title)
-      printer.effect(effect, { ...lease, changed }, text)
-      return 0
-    })
-  } catch (error) {
-    const { received } = interruption
-    if (received !== null && isLeaseError(error, 'ABORTED')) return signalExitCode(received)
-    throw error
-  } finally {
-    interruption.stop()
-  }
-}
+      return { ...leaseEffect(lease, 'is exclusive', title), answer: { ...lease, changed } }
+    },
+})
 
 interface Upgraded {
   readonly lease: LeaseInfo
@@ -62,9 +40,8 @@ interface Upgraded {
 
 /** The client waits, as it does for a lease that it holds; an upgrade that is given up is taken back. */
 async function upgradeLease(
-  { api, target, before, holder, session }: FoundLease,
+  { api, target, before, holder, session, signal }: FoundLease,
   waitMs: number,
-  { signal }: Interruption,
 ): Promise<Upgraded> {
   if (before === null) throw refusalError({ kind: 'not_found', leaseId: target.id })
   const { id, resource, extent, mode } = before

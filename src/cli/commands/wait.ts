@@ -11,7 +11,7 @@ import type { LeaseApi } from '../../service/lease-api.ts'
 import { waitOption, type Option } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { readReach } from '../resource-argument.ts'
-import { listenForInterruption, signalExitCode } from '../signals.ts'
+import { interruptible, signalExitCode } from '../signals.ts'
 import { missingFileOf, withApi } from '../store-access.ts'
 
 type WaitTable = { readonly timeout: Option<number> }
@@ -36,28 +36,25 @@ export const wait: CliCommand = defineCommand({
 async function run(call: CliCall<WaitTable>): Promise<number> {
   const { identity, positionals, options, printer, cwd } = call
   const reach = readReach(positionals[0] ?? '', cwd)
-  const interruption = listenForInterruption()
+  const { resource } = reach
   const startMs = systemRuntime.monotonicMs()
-  try {
+  return interruptible(async (interruption) => {
     // Where no store was made yet, nothing is held.
     if (missingFileOf(identity) === null) {
       const { signal } = interruption
       const { holder } = identity
       const timeoutMs = options.timeout ?? Infinity
       const onBlocked = ({ holder: other }: Blocker): void => {
-        printer.remark(`waiting for ${reach.resource}, which ${other} holds`)
+        printer.remark(`waiting for ${resource}, which ${other} holds`)
       }
       const request = { reach, holder, timeoutMs, signal, onBlocked }
       await withApi(identity, (api) => waitUntilFree(api, request))
     }
     if (interruption.received !== null) return signalExitCode(interruption.received)
     const waitedMs = Math.round(systemRuntime.monotonicMs() - startMs)
-    const { resource } = reach
     printer.answer({ resource, free: true, waitedMs }, () => `${resource} is free`)
     return 0
-  } finally {
-    interruption.stop()
-  }
+  })
 }
 
 interface FreeWait {

@@ -9,7 +9,7 @@ import { eventTypesOption } from '../event-type-option.ts'
 import { eventLine } from '../event-text.ts'
 import type { Printer } from '../printer.ts'
 import { readResourceArgument } from '../resource-argument.ts'
-import { listenForInterruption, signalExitCode } from '../signals.ts'
+import { interruptible, signalExitCode } from '../signals.ts'
 import { given, withApi } from '../store-access.ts'
 
 export const watch: CliCommand = defineCommand({
@@ -39,16 +39,16 @@ export const watch: CliCommand = defineCommand({
       types: options.type,
       after: options.after,
     })
-    const interruption = listenForInterruption()
     const observer = new Remarks(printer)
-    await withApi(identity, async (api) => {
-      const { signal } = interruption
-      for await (const entry of api.watch(filter, { observer, signal })) {
-        printer.answer(entry, () => eventLine(entry.event, printer.paint))
-      }
-    }).finally(() => observer.onEnd())
-    interruption.stop()
-    return interruption.received === null ? 0 : signalExitCode(interruption.received)
+    return interruptible(async (interruption) => {
+      await withApi(identity, async (api) => {
+        const { signal } = interruption
+        for await (const entry of api.watch(filter, { observer, signal })) {
+          printer.answer(entry, () => eventLine(entry.event, printer.paint))
+        }
+      }).finally(() => observer.onEnd())
+      return interruption.received === null ? 0 : signalExitCode(interruption.received)
+    })
   },
 })
 
