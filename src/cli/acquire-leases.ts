@@ -1,25 +1,43 @@
 /** Takes what `acquire` and `run` want: one lease, or several at once. */
-import type { HandleState, Lease, LeaseSet, Tenure } from '../client/contract.ts'
-import type { ReleaseOptions } from '../client/options.ts'
+import type { Lease, LeaseSet, Tenure } from '../client/contract.ts'
 import type { LeaseId } from '../core/lease.ts'
 import { UNDER_MAX } from '../core/limits.ts'
 import type { Identity } from './identity.ts'
 import type { WantedLeases } from './acquire-options.ts'
-import { missingFileOf, withApi } from './store-access.ts'
+import { given, missingFileOf, withApi, withTenure } from './store-access.ts'
 
 /** One lease or several, held together. */
 export interface HeldLeases {
   readonly first: Lease
   readonly leases: readonly Lease[]
-  /** Aborts when any of them is lost. */
-  readonly signal: AbortSignal
-  readonly state: HandleState
-  release(options: ReleaseOptions): Promise<void>
+  /** All of them at once: lost when any is, and released together. */
+  readonly whole: Lease | LeaseSet
 }
 
-export interface HoldOptions {
+export interface Holding {
+  readonly identity: Identity
+  /** Default: that of the identity. */
+  readonly session?: Identity['session']
   readonly signal: AbortSignal
   readonly autoRenew: boolean
+}
+
+/** Works with the leases that are wanted, once they are held. What becomes of them afterwards is for the work to say. */
+export function withLeases(
+  wanted: WantedLeases,
+  { identity, session = identity.session, signal, autoRenew }: Holding,
+  work: (held: HeldLeases, tenure: Tenure) => Promise<number>,
+): Promise<number> {
+  const patience = { waitMs: wanted.common.waitMs, signal }
+  return withTenure({ ...identity, session }, patience, async (tenure, left) => {
+    await refusePathsLeadingOut(identity, wanted)
+    const under = await leasesAround(tenure, identity)
+    const hold = { signal, autoRenew, ...under, ...given(left) }
+    return work(await acquireLeases(tenure, wanted, hold), tenure)
+  })
+}
+
+interface HoldOptions extends Pick<Holding, 'signal' | 'autoRenew'> {
   /** What cannot be released before the command ends. */
   readonly under?: readonly LeaseId[]
 }
@@ -28,7 +46,7 @@ export interface HoldOptions {
  * A command that was started inside of `tenure run` is under the leases of all the runs around it, which end after it.
  * They have the session that it was given.
  */
-export async function leasesAround(
+async function leasesAround(
   tenure: Tenure,
   { session }: Identity,
 ): Promise<Pick<HoldOptions, 'under'>> {
@@ -38,7 +56,7 @@ export async function leasesAround(
   return { under: leases.map(({ id }) => id) }
 }
 
-export async function acquireLeases(
+async function acquireLeases(
   tenure: Tenure,
   { reaches, own, common }: WantedLeases,
   hold: HoldOptions,
@@ -46,15 +64,20 @@ export async function acquireLeases(
   const [only, another] = reaches
   if (only !== undefined && another === undefined) {
     const { resource, extent } = only
-    return alone(await tenure.acquire(resource, { ...common, ...own, extent, ...hold }))
+    const lease = await tenure.acquire(resource, { ...common, ...own, extent, ...hold })
+    return { first: lease, leases: [lease], whole: lease }
   }
   const mode = own.mode === undefined ? {} : { mode: own.mode }
   const wanted = reaches.map((reach) => ({ ...reach, ...mode }))
-  return together(await tenure.acquireAll(wanted, { ...common, ...hold }))
+  const whole = await tenure.acquireAll(wanted, { ...common, ...hold })
+  const { leases } = whole
+  const [first] = leases
+  if (first === undefined) throw new Error('a set of leases is never empty')
+  return { first, leases, whole }
 }
 
 /** Refuses a path that a link leads out of what another holds, by the lease that it leads out of. */
-export async function refusePathsLeadingOut(
+async function refusePathsLeadingOut(
   identity: Identity,
   { paths, own }: WantedLeases,
 ): Promise<void> {
@@ -66,30 +89,4 @@ export async function refusePathsLeadingOut(
   await withApi(identity, async (api) => {
     for (const path of linked) await refuseLeadingOut(api, path, who)
   })
-}
-
-function together(set: LeaseSet): HeldLeases {
-  const [first] = set.leases
-  if (first === undefined) throw new Error('a set of leases is never empty')
-  return {
-    first,
-    leases: set.leases,
-    signal: set.signal,
-    get state() {
-      return set.state
-    },
-    release: async (how) => set.release(how),
-  }
-}
-
-function alone(lease: Lease): HeldLeases {
-  return {
-    first: lease,
-    leases: [lease],
-    signal: lease.signal,
-    get state() {
-      return lease.state
-    },
-    release: async (how) => lease.release(how),
-  }
 }

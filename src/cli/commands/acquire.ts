@@ -1,12 +1,7 @@
 /** `tenure acquire`: takes a lease, or several at once, and exits; they stay until they are released or run out. */
-import { isLeaseError, LeaseError } from '../../core/errors.ts'
+import { LeaseError, messageOf } from '../../core/errors.ts'
 import type { LeaseInfo } from '../../core/lease.ts'
-import {
-  acquireLeases,
-  leasesAround,
-  refusePathsLeadingOut,
-  type HeldLeases,
-} from '../acquire-leases.ts'
+import { withLeases, type HeldLeases } from '../acquire-leases.ts'
 import {
   ACQUIRE_OPTIONS,
   RESOURCES,
@@ -16,8 +11,7 @@ import {
 } from '../acquire-options.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { leaseCard } from '../lease-card.ts'
-import { listenForInterruption, signalExitCode } from '../signals.ts'
-import { given, withTenure } from '../store-access.ts'
+import { interruptible } from '../signals.ts'
 
 export const acquire: CliCommand = defineCommand({
   positionals: [RESOURCES],
@@ -38,15 +32,9 @@ export const acquire: CliCommand = defineCommand({
 async function run(call: CliCall<AcquireTable>): Promise<number> {
   const { identity, printer } = call
   const wanted = wantedLeases(call)
-  const interruption = listenForInterruption()
-  const hold = { signal: interruption.signal, autoRenew: false }
   const session = identity.session ?? identity.holder
-  try {
-    const patience = { waitMs: wanted.common.waitMs, signal: interruption.signal }
-    await withTenure({ ...identity, session }, patience, async (tenure, left) => {
-      await refusePathsLeadingOut(identity, wanted)
-      const under = await leasesAround(tenure, identity)
-      const held = await acquireLeases(tenure, wanted, { ...hold, ...under, ...given(left) })
+  return interruptible(({ signal }) => {
+    return withLeases(wanted, { identity, session, signal, autoRenew: false }, async (held) => {
       const leases = held.leases.map(({ info }) => info)
       try {
         printer.answer(answerOf(leases), () => leases.map(cardOf).join('\n'))
@@ -54,17 +42,9 @@ async function run(call: CliCall<AcquireTable>): Promise<number> {
         throw await unwritten(held, wanted, error)
       }
       for (const lease of held.leases) lease.abandon()
+      return 0
     })
-    return 0
-  } catch (error) {
-    const { received } = interruption
-    if (received !== null && isLeaseError(error) && error.code === 'ABORTED') {
-      return signalExitCode(received)
-    }
-    throw error
-  } finally {
-    interruption.stop()
-  }
+  })
 }
 
 /**
@@ -73,12 +53,11 @@ async function run(call: CliCall<AcquireTable>): Promise<number> {
  */
 async function unwritten(held: HeldLeases, wanted: WantedLeases, cause: unknown): Promise<Error> {
   const { resource, id: leaseId } = held.first
-  const why = cause instanceof Error ? cause.message : String(cause)
   const isChosen = wanted.own.leaseId !== undefined
   if (isChosen) for (const lease of held.leases) lease.abandon()
-  else await held.release({ reason: 'aborted' })
+  else await held.whole.release({ reason: 'aborted' })
   const fate = isChosen ? `lease ${leaseId} is held` : 'what was acquired was given back'
-  const message = `the answer about ${resource} could not be written (${why}); ${fate}`
+  const message = `the answer about ${resource} could not be written (${messageOf(cause)}); ${fate}`
   return new LeaseError('ABORTED', message, { cause, details: { resource, leaseId } })
 }
 

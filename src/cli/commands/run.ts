@@ -4,23 +4,17 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Lease, LeaseEvents } from '../../client/contract.ts'
-import { type ErrorCode, isLeaseError, LeaseError } from '../../core/errors.ts'
+import { type ErrorCode, isLeaseError, LeaseError, messageOf } from '../../core/errors.ts'
 import { report } from '../../runtime/diagnostics.ts'
 import { fs, hasCode } from '../../runtime/file-system.ts'
-import {
-  acquireLeases,
-  type HeldLeases,
-  leasesAround,
-  refusePathsLeadingOut,
-} from '../acquire-leases.ts'
+import { type HeldLeases, withLeases } from '../acquire-leases.ts'
 import { ACQUIRE_OPTIONS, type AcquireTable, RESOURCES, wantedLeases } from '../acquire-options.ts'
 import { durationOption, integerOption, type Option } from '../arguments.ts'
 import { type CliCall, type CliCommand, defineCommand } from '../command.ts'
 import { formatSpan } from '../duration.ts'
 import { visible } from '../output.ts'
 import { reportError } from '../report-error.ts'
-import { type Interruption, listenForInterruption, signalExitCode } from '../signals.ts'
-import { given, withTenure } from '../store-access.ts'
+import { type Interruption, interruptible, signalExitCode } from '../signals.ts'
 import { isTty, STDERR, write } from '../terminal.ts'
 
 const GRACE_MS_DEFAULT = 5_000
@@ -68,37 +62,25 @@ export const run: CliCommand = defineCommand({
 })
 
 async function runCommand(call: CliCall<RunTable>): Promise<number> {
-  const interruption = listenForInterruption()
   try {
-    return await holdAndRun(call, interruption)
+    return await interruptible((interruption) => holdAndRun(call, interruption))
   } catch (error) {
-    const { received } = interruption
     const conflictExitCode = call.options['conflict-exit-code']
-    if (isLeaseError(error) && received !== null && error.code === 'ABORTED') {
-      return signalExitCode(received)
-    }
     if (conflictExitCode === undefined || !isLeaseError(error) || !CONFLICTS.has(error.code)) {
       throw error
     }
     const { json } = call.printer
     reportError(error, { json, debug: false, write: (text) => write(STDERR, text) })
     return conflictExitCode
-  } finally {
-    interruption.stop()
   }
 }
 
-async function holdAndRun(call: CliCall<RunTable>, interruption: Interruption): Promise<number> {
-  const wanted = wantedLeases(call)
-  const { signal } = interruption
-  const patience = { waitMs: wanted.common.waitMs, signal }
-  return withTenure(call.identity, patience, async (tenure, left) => {
-    await refusePathsLeadingOut(call.identity, wanted)
-    const under = await leasesAround(tenure, call.identity)
-    const hold = { signal, autoRenew: true, ...under, ...given(left) }
-    const held = await acquireLeases(tenure, wanted, hold)
+function holdAndRun(call: CliCall<RunTable>, interruption: Interruption): Promise<number> {
+  const { identity } = call
+  const holding = { identity, signal: interruption.signal, autoRenew: true }
+  return withLeases(wantedLeases(call), holding, async (held, tenure) => {
     if (interruption.received !== null) {
-      await held.release({ reason: 'aborted' })
+      await held.whole.release({ reason: 'aborted' })
       return signalExitCode(interruption.received)
     }
     for (const lease of held.leases) lease.on('revoking', (request) => tell(lease, request))
@@ -145,26 +127,30 @@ function startedCommand(
 }
 
 /** Waits for the command, and ends it if a lease is lost before. */
-async function untilEnd(child: ChildCommand, held: HeldLeases, graceMs: number): Promise<ChildEnd> {
+async function untilEnd(
+  child: ChildCommand,
+  { whole: { signal } }: HeldLeases,
+  graceMs: number,
+): Promise<ChildEnd> {
   const terminations: Promise<void>[] = []
   const onLoss = (): void => void terminations.push(child.terminate(graceMs))
-  held.signal.addEventListener('abort', onLoss, { once: true })
-  if (held.signal.aborted) onLoss()
+  signal.addEventListener('abort', onLoss, { once: true })
+  if (signal.aborted) onLoss()
   const end = await child.ended
-  held.signal.removeEventListener('abort', onLoss)
+  signal.removeEventListener('abort', onLoss)
   await Promise.all(terminations)
   return end
 }
 
 async function finish(held: HeldLeases, end: ChildEnd): Promise<number> {
-  if (held.signal.aborted) throw lostWhileRunning(held, held.signal.reason)
+  const { whole } = held
+  if (whole.signal.aborted) throw lostWhileRunning(held, whole.signal.reason)
   try {
-    await held.release({ reason: end.exitCode === 0 ? 'completed' : 'aborted' })
+    await whole.release({ reason: end.exitCode === 0 ? 'completed' : 'aborted' })
   } catch (error) {
-    if (held.state === 'lost') throw lostWhileRunning(held, error)
-    const message = error instanceof Error ? error.message : String(error)
+    if (whole.state === 'lost') throw lostWhileRunning(held, error)
     const names = held.leases.map(({ resource }) => resource).join(', ')
-    remark(`tenure: ${names} was not released and runs out by itself: ${message}`)
+    remark(`tenure: ${names} was not released and runs out by itself: ${messageOf(error)}`)
   }
   if (end.kind === 'not_started') remark(`tenure: cannot run ${end.problem}`)
   return end.exitCode
