@@ -1,6 +1,6 @@
 /** The single checks of `tenure doctor`. Each says what it found, good or bad, and throws nothing. */
 import fs from 'node:fs'
-import { isLeaseError } from '../core/errors.ts'
+import { isLeaseError, messageOf } from '../core/errors.ts'
 import { existingDirectory, hasCode } from '../runtime/file-system.ts'
 import type { Checkup } from '../store-port/store.ts'
 import { accessError, loadSqlite, sqliteDriverName } from '../drivers/sqlite-driver.ts'
@@ -77,7 +77,7 @@ export async function attempt(name: string, work: () => Promise<string>): Promis
   try {
     return { name, ok: true, detail: await work() }
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error)
+    const message = messageOf(error)
     return { name, ok: false, detail: isLeaseError(error) ? `${message} (${error.code})` : message }
   }
 }

@@ -1,6 +1,6 @@
 /** Changes of files that a command shows first, and makes when it is told to. */
 import path from 'node:path'
-import { LeaseError, show } from '../core/errors.ts'
+import { LeaseError, messageOf, show } from '../core/errors.ts'
 import { fs, ifThere } from '../runtime/file-system.ts'
 
 export type FileChange =
@@ -72,8 +72,7 @@ function executable(permissions: number): number {
 }
 
 function unusable(file: string, cause: unknown): LeaseError {
-  const why = cause instanceof Error ? cause.message : String(cause)
-  const message = `file must be one that can be read and written, got ${show(file)}: ${why}`
+  const message = `file must be one that can be read and written, got ${show(file)}: ${messageOf(cause)}`
   return new LeaseError('INVALID_INPUT', message, { details: { field: 'file' }, cause })
 }
 

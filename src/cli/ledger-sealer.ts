@@ -27,6 +27,8 @@ import { type LedgerChain, linesOf } from '../ledger/sealed-ledger.ts'
 import { type KeyRing, ringOfSuccession, signingKeyOf } from '../registrar/key-ring.ts'
 import { RepeatedFault } from '../runtime/diagnostics.ts'
 import { fs } from '../runtime/file-system.ts'
+import { pause } from '../runtime/pause.ts'
+import { systemRuntime } from '../runtime/system-runtime.ts'
 import type { Questions } from '../service/lease-questions.ts'
 import { firstContradiction } from './contradictory-events.ts'
 import { eventsAfter, pageAfter } from './ledger-source.ts'
@@ -232,7 +234,7 @@ export async function sealRepeatedly(
   seal: () => Promise<void>,
   { everyMs, remark }: Repetition,
 ): Promise<never> {
-  const fault = new RepeatedFault('cli/seal', { monotonicMs: () => performance.now() })
+  const fault = new RepeatedFault('cli/seal', systemRuntime)
   for (;;) {
     try {
       await seal()
@@ -242,7 +244,7 @@ export async function sealRepeatedly(
       fault.failed(error)
       remark(`not sealed this time: ${String(error)}`)
     }
-    await new Promise((resolve) => setTimeout(resolve, everyMs))
+    await pause(systemRuntime, everyMs, { keepAlive: true })
   }
 }
 

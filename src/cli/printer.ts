@@ -1,5 +1,5 @@
 /** What commands write: one JSON value, or text for people, on stdout; remarks for people on stderr. */
-import { LeaseError } from '../core/errors.ts'
+import { LeaseError, messageOf } from '../core/errors.ts'
 import { painter, visible, type Paint } from './output.ts'
 import { isBrokenPipe, isTty, STDERR, STDOUT, write } from './terminal.ts'
 
@@ -26,8 +26,7 @@ export class Printer {
       this.answer(value, text)
     } catch (cause) {
       if (isBrokenPipe(cause)) throw cause
-      const why = cause instanceof Error ? cause.message : String(cause)
-      const message = `the answer could not be written (${why}); ${effect}`
+      const message = `the answer could not be written (${messageOf(cause)}); ${effect}`
       throw new LeaseError('ABORTED', message, { cause, effect: 'unknown' })
     }
   }

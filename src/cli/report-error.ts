@@ -1,5 +1,5 @@
 /** Says in one line what went wrong, and turns it into the exit status of the one table. */
-import { ERROR_TABLE, isLeaseError } from '../core/errors.ts'
+import { ERROR_TABLE, isLeaseError, messageOf } from '../core/errors.ts'
 import { visible } from './output.ts'
 
 export interface ReportOptions {
@@ -31,10 +31,6 @@ function asJson(error: unknown): unknown {
   if (isLeaseError(error)) return error.toJSON()
   const message = messageOf(error)
   return { code: 'UNEXPECTED', message, retryable: false, effect: 'unknown', details: {} }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }
 
 function stackOf(error: Error): string {

@@ -5,6 +5,7 @@
 import type { Tenure } from '../client/contract.ts'
 import { openApi, openQuestions, openTenure, type OpenOptions } from '../open.ts'
 import { isLeaseError, LeaseError } from '../core/errors.ts'
+import { pause } from '../runtime/pause.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import type { Questions } from '../service/lease-questions.ts'
@@ -83,9 +84,7 @@ async function openWithin(
       left = Math.floor((waitMs ?? 0) - (systemRuntime.monotonicMs() - startMs) - REOPEN_MS)
       if (!isAway || signal.aborted || left <= 0) throw error
     }
-    await new Promise<void>((resolve) => {
-      systemRuntime.setTimer(REOPEN_MS, resolve, { keepAlive: true })
-    })
+    await pause(systemRuntime, REOPEN_MS, { keepAlive: true })
   }
 }
 

@@ -8,7 +8,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Lease, Tenure } from '../client/contract.ts'
-import { isLeaseError } from '../core/errors.ts'
+import { isLeaseError, messageOf } from '../core/errors.ts'
 import { loadSqlite, type SqliteDatabase } from '../drivers/sqlite-driver.ts'
 import { guard } from '../guard/index.ts'
 import { openTenure } from '../open.ts'
@@ -51,7 +51,7 @@ function end(): void {
 }
 
 function fail(error: unknown): void {
-  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+  process.stderr.write(`${messageOf(error)}\n`)
   process.exit(1)
 }
 

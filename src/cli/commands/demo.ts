@@ -2,7 +2,7 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { LeaseError } from '../../core/errors.ts'
+import { LeaseError, messageOf } from '../../core/errors.ts'
 import type { LeaseInfo } from '../../core/lease.ts'
 import { Cast, type Condition } from '../../demo/cast.ts'
 import { AGENT_NAMES, DEMO_TTL_MS, FILE_NAMES, play } from '../../demo/play.ts'
@@ -88,8 +88,7 @@ function makeScratch(): string {
   try {
     return fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-demo-')))
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause)
-    const message = `TMPDIR must be a directory that can be written to, got ${os.tmpdir()}: ${why}`
+    const message = `TMPDIR must be a directory that can be written to, got ${os.tmpdir()}: ${messageOf(cause)}`
     throw new LeaseError('INVALID_INPUT', message, { details: { field: 'TMPDIR' }, cause })
   }
 }

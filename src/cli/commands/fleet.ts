@@ -1,5 +1,4 @@
 /** `tenure fleet`: who polls what, who should, and how to empty an instance before maintenance. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { invalid, LeaseError } from '../../core/errors.ts'
 import type { FleetLayout } from '../../fleet/fleet-layout.ts'
 import { LEASE_TTL_MS_DEFAULT, type LayoutName } from '../../fleet/fleet-options.ts'
@@ -10,6 +9,8 @@ import {
   type SessionRow,
 } from '../../fleet/fleet-overview.ts'
 import { openLayout } from '../../open-fleet.ts'
+import { pause } from '../../runtime/pause.ts'
+import { systemRuntime } from '../../runtime/system-runtime.ts'
 import { durationOption, flag, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { formatTable, plural, relativeTime, visible, type Cell, type Colour } from '../output.ts'
@@ -149,16 +150,16 @@ async function untilEmpty(
   opened: FleetLayout,
   { instanceId, waitMs }: { readonly instanceId: string; readonly waitMs: number },
 ): Promise<number> {
-  const beganMs = performance.now()
+  const beganMs = systemRuntime.monotonicMs()
   for (;;) {
     const { nodes } = await look(call, opened)
     const left = nodes.find((node) => node.instanceId === instanceId)?.sessions ?? 0
     if (left === 0) return left
-    if (performance.now() - beganMs >= waitMs) {
+    if (systemRuntime.monotonicMs() - beganMs >= waitMs) {
       const message = `${instanceId} still owns ${plural(left, 'session')} after ${waitMs} ms`
       throw new LeaseError('WAIT_TIMEOUT', message, { details: { instanceId, sessions: left } })
     }
-    await sleep(LOOK_EVERY_MS)
+    await pause(systemRuntime, LOOK_EVERY_MS, { keepAlive: true })
   }
 }
 

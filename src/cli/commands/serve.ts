@@ -1,7 +1,7 @@
 /** `tenure serve`: puts the store behind HTTP until it is told to stop. */
 import path from 'node:path'
 import { createSecureContext } from 'node:tls'
-import { invalid, isLeaseError } from '../../core/errors.ts'
+import { invalid, isLeaseError, messageOf } from '../../core/errors.ts'
 import { readKeyFile } from '../../delegation/key-file.ts'
 import { LEASE_TTL_MS_DEFAULT } from '../../fleet/fleet-options.ts'
 import { readOverview } from '../../fleet/fleet-overview.ts'
@@ -182,8 +182,11 @@ function tlsOf(
     createSecureContext(tls)
     return tls
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause)
-    throw invalid('tls-cert', `must be a certificate in PEM, and --tls-key its key (${why})`, cert)
+    throw invalid(
+      'tls-cert',
+      `must be a certificate in PEM, and --tls-key its key (${messageOf(cause)})`,
+      cert,
+    )
   }
 }
 
@@ -191,8 +194,7 @@ function pemOf(option: keyof Files, file: string): string {
   try {
     return fs.readFileSync(file, 'utf8')
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause)
-    throw invalid(option, `must be a file that can be read (${why})`, file)
+    throw invalid(option, `must be a file that can be read (${messageOf(cause)})`, file)
   }
 }
 
