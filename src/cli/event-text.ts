@@ -45,15 +45,15 @@ export const EVENT_COLOURS: Readonly<Record<LeaseEventType, Colour>> = {
 }
 
 const EVENT_COLUMNS: readonly Column[] = [
-  { title: 'AT' },
-  { title: 'EVENT' },
-  { title: 'RESOURCE' },
-  { title: 'HOLDER' },
-  { title: 'STATE' },
-  { title: 'MODE' },
+  'AT',
+  'EVENT',
+  'RESOURCE',
+  'HOLDER',
+  'STATE',
+  'MODE',
   { title: 'RENEWALS', align: 'right' },
-  { title: 'REASON' },
-  { title: 'LEASE' },
+  'REASON',
+  'LEASE',
 ]
 
 export function eventTable(events: readonly LeaseEvent[], paint: Paint): string {
@@ -61,11 +61,11 @@ export function eventTable(events: readonly LeaseEvent[], paint: Paint): string 
     { text: clockTime(event.atMs), colour: 'dim' },
     { text: eventWord(event.type), colour: EVENT_COLOURS[event.type] },
     { text: event.resource, colour: 'bold' },
-    { text: holderOf(event) },
-    { text: `${event.before ?? '-'} → ${event.after}` },
-    { text: modeOf(event) },
-    { text: String(event.renewals) },
-    { text: cut(event.reason ?? '-', REASON_WIDTH_MAX) },
+    holderOf(event),
+    `${event.before ?? '-'} → ${event.after}`,
+    modeOf(event),
+    String(event.renewals),
+    cut(event.reason ?? '-', REASON_WIDTH_MAX),
     { text: event.leaseId, colour: 'dim' },
   ])
   return formatTable(EVENT_COLUMNS, rows, paint)

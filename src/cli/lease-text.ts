@@ -24,29 +24,29 @@ const STATE_COLOURS: Readonly<Record<EntryState, Colour>> = {
 const REASON_WIDTH_MAX = 40
 
 const LEASE_COLUMNS: readonly Column[] = [
-  { title: 'RESOURCE' },
-  { title: 'HOLDER' },
-  { title: 'MODE' },
-  { title: 'STATE' },
+  'RESOURCE',
+  'HOLDER',
+  'MODE',
+  'STATE',
   { title: 'FENCE', align: 'right' },
-  { title: 'SINCE' },
-  { title: 'ENDS' },
+  'SINCE',
+  'ENDS',
   { title: 'RENEWALS', align: 'right' },
-  { title: 'REASON' },
-  { title: 'ID' },
+  'REASON',
+  'ID',
 ]
 
 export function leaseTable(leases: readonly LeaseInfo[], nowMs: number, paint: Paint): string {
   const rows = leases.map((lease): readonly Cell[] => [
     { text: lease.resource, colour: 'bold' },
-    { text: lease.holder },
-    { text: sharingWords(lease) },
+    lease.holder,
+    sharingWords(lease),
     { text: [lease.state, ...underWay(lease)].join(', '), colour: STATE_COLOURS[lease.state] },
-    { text: lease.fence === null ? '-' : String(lease.fence) },
-    { text: relativeTime(lease.grantedAtMs ?? lease.createdAtMs, nowMs) },
-    { text: endOf(lease, nowMs) },
-    { text: String(lease.renewals) },
-    { text: cut(noteWords(lease) ?? '-', REASON_WIDTH_MAX) },
+    lease.fence === null ? '-' : String(lease.fence),
+    relativeTime(lease.grantedAtMs ?? lease.createdAtMs, nowMs),
+    endOf(lease, nowMs),
+    String(lease.renewals),
+    cut(noteWords(lease) ?? '-', REASON_WIDTH_MAX),
     { text: lease.id, colour: 'dim' },
   ])
   return formatTable(LEASE_COLUMNS, rows, paint)

@@ -43,15 +43,11 @@ export function visible(text: string): string {
   })
 }
 
-export interface Cell {
-  readonly text: string
-  readonly colour?: Colour
-}
+/** Plain text, or text with a colour. */
+export type Cell = string | { readonly text: string; readonly colour?: Colour }
 
-export interface Column {
-  readonly title: string
-  readonly align?: 'left' | 'right'
-}
+/** A title, of what is lined up on the left unless it says otherwise. */
+export type Column = string | { readonly title: string; readonly align?: 'left' | 'right' }
 
 /** A table with two spaces between columns and no trailing spaces. */
 export function formatTable(
@@ -59,32 +55,30 @@ export function formatTable(
   rows: readonly (readonly Cell[])[],
   paint: Paint,
 ): string {
-  const header: readonly Cell[] = columns.map(({ title }) => ({ text: title, colour: 'dim' }))
-  const lines = [header, ...rows].map((row) =>
-    row.map((cell) => ({ ...cell, text: visible(cell.text) })),
-  )
-  const widths = columns.map((_, index) =>
-    Math.max(...lines.map((row) => width(row[index]?.text ?? ''))),
-  )
-  return lines.map((row) => formatRow({ columns, widths, row }, paint)).join('\n')
-}
-
-interface Row {
-  readonly columns: readonly Column[]
-  readonly widths: readonly number[]
-  readonly row: readonly Cell[]
-}
-
-function formatRow({ columns, widths, row }: Row, paint: Paint): string {
-  const last = columns.length - 1
-  const cells = columns.map((column, index) => {
-    const { text, colour } = row[index] ?? { text: '' }
-    const padding = ' '.repeat(Math.max(0, (widths[index] ?? 0) - width(text)))
-    const painted = colour === undefined || text === '' ? text : paint(text, colour)
-    if (column.align === 'right') return `${padding}${painted}`
-    return index === last ? painted : `${painted}${padding}`
+  const plainColumns = columns.map((column) => {
+    return typeof column === 'string' ? { title: column } : column
   })
-  return cells.join('  ').trimEnd()
+  const header = plainColumns.map(({ title }): Cell => ({ text: title, colour: 'dim' }))
+  const lines = [header, ...rows].map((row) => {
+    return row.map((cell) => {
+      return typeof cell === 'string'
+        ? { text: visible(cell) }
+        : { ...cell, text: visible(cell.text) }
+    })
+  })
+  const widths = columns.map((_, index) => {
+    return Math.max(...lines.map((row) => width(row[index]?.text ?? '')))
+  })
+  const format = (row: (typeof lines)[number]): string => {
+    const cells = plainColumns.map(({ align }, index) => {
+      const { text, colour } = row[index] ?? { text: '' }
+      const padding = ' '.repeat(Math.max(0, (widths[index] ?? 0) - width(text)))
+      const painted = colour === undefined || text === '' ? text : paint(text, colour)
+      return align === 'right' ? `${padding}${painted}` : `${painted}${padding}`
+    })
+    return cells.join('  ').trimEnd()
+  }
+  return lines.map(format).join('\n')
 }
 
 /** Characters, not UTF-16 units: close enough to columns for names and paths. */

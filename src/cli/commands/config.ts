@@ -97,11 +97,11 @@ async function list(
   printer.answer({ settings: Object.fromEntries(entries), overrides }, () => {
     const rows = entries.map(([key, value]) => [
       { text: key, colour: 'bold' } as const,
-      { text: String(value) },
-      { text: String(SETTING_TABLE[key].initial) },
-      { text: SETTING_TABLE[key].description },
+      String(value),
+      String(SETTING_TABLE[key].initial),
+      SETTING_TABLE[key].description,
     ])
-    const columns = ['KEY', 'VALUE', 'DEFAULT', 'MEANING'].map((title) => ({ title }))
+    const columns = ['KEY', 'VALUE', 'DEFAULT', 'MEANING']
     const table = formatTable(columns, rows, printer.paint)
     const narrower = overrides.filter(({ scope }) => scope !== 'global')
     const lines = narrower.map(({ key, value, resourceId }) => {

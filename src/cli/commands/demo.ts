@@ -324,7 +324,7 @@ const SHOW_CURSOR = '\u001b[?25h'
 const CLEAR_LINE = '\r\u001b[2K'
 const CLEAR_BELOW = '\u001b[0J'
 
-const COLUMNS = ['FILE', 'HOLDER', 'FENCE', 'LEFT', 'WAITING'].map((title) => ({ title }))
+const COLUMNS = ['FILE', 'HOLDER', 'FENCE', 'LEFT', 'WAITING']
 
 function fileTable(leases: readonly LeaseInfo[], paint: Paint): string {
   const rows = FILE_NAMES.map((name): readonly Cell[] => {
@@ -337,8 +337,8 @@ function fileTable(leases: readonly LeaseInfo[], paint: Paint): string {
     return [
       { text: name, colour: 'bold' },
       { text: (holder?.holder ?? '-').padEnd(6), colour: holder === undefined ? 'dim' : 'green' },
-      { text: String(holder?.fence ?? '-').padEnd(16) },
-      { text: (holder === undefined ? '-' : formatSpan(holder.remainingMs)).padEnd(6) },
+      String(holder?.fence ?? '-').padEnd(16),
+      (holder === undefined ? '-' : formatSpan(holder.remainingMs)).padEnd(6),
       { text: queue.join(', '), colour: 'yellow' },
     ]
   })

@@ -190,32 +190,26 @@ function ownersOf({ nodes, sessions }: Overview): readonly Owner[] {
 function textOf(
   action: Exclude<Action, 'drain'>,
   overview: Overview,
-  { printer }: CliCall<FleetTable>,
+  { printer: { paint } }: CliCall<FleetTable>,
 ): string {
-  const table = (titles: readonly string[], rows: readonly (readonly Cell[])[]): string =>
-    formatTable(
-      titles.map((title) => ({ title })),
-      rows,
-      printer.paint,
-    )
   if (action === 'nodes') {
     if (overview.nodes.length === 0) return 'no instances'
     const titles = ['INSTANCE', 'NAME', 'STATE', 'KIND', 'WEIGHT', 'SESSIONS']
-    return table(titles, overview.nodes.map(nodeCells))
+    return formatTable(titles, overview.nodes.map(nodeCells), paint)
   }
   if (overview.sessions.length === 0) return 'no sessions'
   if (action === 'ls') {
     const titles = ['SESSION', 'OWNER', 'PREFERRED', 'STATE', 'RENEWED']
-    return table(titles, overview.sessions.map(sessionCells))
+    return formatTable(titles, overview.sessions.map(sessionCells), paint)
   }
   const rows = ownersOf(overview).flatMap(({ instanceId, sessions }) =>
     sessions.map((sessionId, index) => [
-      { text: index === 0 ? instanceId : '' },
-      { text: index === 0 ? String(sessions.length) : '' },
-      { text: sessionId },
+      index === 0 ? instanceId : '',
+      index === 0 ? String(sessions.length) : '',
+      sessionId,
     ]),
   )
-  return table(['OWNER', 'COUNT', 'SESSION'], rows)
+  return formatTable(['OWNER', 'COUNT', 'SESSION'], rows, paint)
 }
 
 const COLOURS: Readonly<Record<string, Colour>> = {
@@ -230,27 +224,27 @@ const COLOURS: Readonly<Record<string, Colour>> = {
 
 function state(text: string): Cell {
   const colour = COLOURS[text]
-  return colour === undefined ? { text } : { text, colour }
+  return colour === undefined ? text : { text, colour }
 }
 
 function nodeCells(row: NodeRow): readonly Cell[] {
   return [
-    { text: row.instanceId },
-    { text: row.name ?? '-' },
+    row.instanceId,
+    row.name ?? '-',
     state(row.state),
-    { text: row.isForeign ? 'foreign' : 'tenure' },
-    { text: row.weight === null ? '-' : String(row.weight) },
-    { text: String(row.sessions) },
+    row.isForeign ? 'foreign' : 'tenure',
+    row.weight === null ? '-' : String(row.weight),
+    String(row.sessions),
   ]
 }
 
 function sessionCells(row: SessionRow): readonly Cell[] {
   const isHome = row.preferredOwnerId === row.ownerId
   return [
-    { text: row.sessionId },
-    { text: row.ownerId },
-    { text: isHome ? 'the same' : (row.preferredOwnerId ?? '-') },
+    row.sessionId,
+    row.ownerId,
+    isHome ? 'the same' : (row.preferredOwnerId ?? '-'),
     state(row.state),
-    { text: row.lastRenewedAtMs === null ? '-' : relativeTime(row.lastRenewedAtMs, Date.now()) },
+    row.lastRenewedAtMs === null ? '-' : relativeTime(row.lastRenewedAtMs, Date.now()),
   ]
 }

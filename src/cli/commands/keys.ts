@@ -155,13 +155,13 @@ function show(
   const text = (): string => {
     if (isMade) return visible(effect)
     if (shown.length === 0) return visible(`no keys in ${keyFile}`)
-    const columns = ['KEY', 'STATE', 'SIGNS', 'CREATED', 'RETIRES'].map((title) => ({ title }))
+    const columns = ['KEY', 'STATE', 'SIGNS', 'CREATED', 'RETIRES']
     const rows = shown.map((key) => [
-      { text: key.keyId },
-      { text: key.state },
-      { text: key.signs ? 'yes' : 'no' },
-      { text: timeText(key.createdAtMs) },
-      { text: timeText(key.retiresAtMs) },
+      key.keyId,
+      key.state,
+      key.signs ? 'yes' : 'no',
+      timeText(key.createdAtMs),
+      timeText(key.retiresAtMs),
     ])
     return formatTable(columns, rows, printer.paint)
   }

@@ -359,20 +359,18 @@ function isAsked(lease: LeaseInfo, { holder, resource }: PastQuestion): boolean 
   return resource === undefined || covers(lease, { resource, extent: 'exact' })
 }
 
-const COLUMNS = ['HOLDER', 'RESOURCE', 'MODE', 'FROM', 'UNTIL', 'END', 'FENCE', 'ID'].map(
-  (title) => ({ title }),
-)
+const COLUMNS = ['HOLDER', 'RESOURCE', 'MODE', 'FROM', 'UNTIL', 'END', 'FENCE', 'ID']
 
 function holdingTable(holdings: readonly Holding[], paint: Paint): string {
   const rows = holdings.map((holding) => [
-    { text: holding.holder },
-    { text: holding.resource },
-    { text: sharingWords({ ...holding, slots: null }) },
-    { text: clockTime(holding.fromMs) },
-    { text: holding.toMs === null ? 'now' : clockTime(holding.toMs) },
-    { text: holding.end === 'active' ? 'held' : (holding.releaseReason ?? holding.end) },
-    { text: String(holding.fence) },
-    { text: holding.leaseId },
+    holding.holder,
+    holding.resource,
+    sharingWords({ ...holding, slots: null }),
+    clockTime(holding.fromMs),
+    holding.toMs === null ? 'now' : clockTime(holding.toMs),
+    holding.end === 'active' ? 'held' : (holding.releaseReason ?? holding.end),
+    String(holding.fence),
+    holding.leaseId,
   ])
   return formatTable(COLUMNS, rows, paint)
 }

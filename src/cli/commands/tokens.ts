@@ -151,18 +151,12 @@ function list({ printer }: CliCall<TokensTable>, file: string): void {
   printer.answer({ file, tokens: known.map(shown) }, () => {
     if (known.length === 0) return visible(`no tokens in ${file}`)
     const columns = ['NAME', 'ROLE', 'AS', 'NAMESPACE', 'RESOURCES', 'LIMITS', 'CREATED']
-    const rows = known.map((token) =>
-      [
-        ...[token.name, token.role, token.as.join(','), token.namespace],
-        ...[token.resources.join(',') || 'all', limitWords(token)],
-        new Date(token.createdAtMs).toISOString(),
-      ].map((text) => ({ text })),
-    )
-    return formatTable(
-      columns.map((title) => ({ title })),
-      rows,
-      printer.paint,
-    )
+    const rows = known.map((token) => [
+      ...[token.name, token.role, token.as.join(','), token.namespace],
+      ...[token.resources.join(',') || 'all', limitWords(token)],
+      new Date(token.createdAtMs).toISOString(),
+    ])
+    return formatTable(columns, rows, printer.paint)
   })
 }
 
