@@ -8,7 +8,7 @@ import {
   type SettingKey,
   type SettingValue,
 } from '../../core/settings.ts'
-import { textOption, type Option } from '../arguments.ts'
+import { textOption } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { sendAgain } from '../lease-command.ts'
 import { formatTable, visible } from '../output.ts'
@@ -17,7 +17,13 @@ import { NO_PATIENCE, requireStore, withTenure } from '../store-access.ts'
 
 const ACTIONS = ['get', 'set', 'unset', 'ls'] as const
 type Action = (typeof ACTIONS)[number]
-type ConfigTable = { readonly for: Option<string> }
+
+const options = {
+  for: textOption(
+    'KIND|RESOURCE',
+    'the value for a kind (work) or a resource (work:W-17, ./app.ts)',
+  ),
+}
 
 export const config: CliCommand = defineCommand({
   positionals: [
@@ -25,12 +31,7 @@ export const config: CliCommand = defineCommand({
     { name: 'KEY', help: SETTING_KEYS.join(', '), optional: true },
     { name: 'VALUE', help: 'a number, true or false, or a word', optional: true },
   ],
-  options: {
-    for: textOption(
-      'KIND|RESOURCE',
-      'the value for a kind (work) or a resource (work:W-17, ./app.ts)',
-    ),
-  },
+  options,
   notes: ['A value for a resource beats one for its kind, which beats the global one.'],
   examples: [
     'tenure config ls',
@@ -41,7 +42,7 @@ export const config: CliCommand = defineCommand({
   run,
 })
 
-async function run(call: CliCall<ConfigTable>): Promise<number> {
+async function run(call: CliCall<typeof options>): Promise<number> {
   const [word, key, value, ...extra] = call.positionals
   const action = ACTIONS.find((candidate) => candidate === word)
   if (action === undefined) throw invalid('ACTION', `must be one of ${ACTIONS.join(', ')}`, word)
@@ -84,7 +85,7 @@ function readTarget(text: string, cwd: string): string {
 }
 
 async function list(
-  { printer }: CliCall<ConfigTable>,
+  { printer }: CliCall<typeof options>,
   tenure: Tenure,
   target: string | undefined,
 ): Promise<number> {

@@ -13,7 +13,7 @@ import { RepeatedFault } from '../../runtime/diagnostics.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { ServerOptions, TenureServer } from '../../server/start-server.ts'
 import type { LeaseApi } from '../../service/lease-api.ts'
-import { durationOption, flag, type Option } from '../arguments.ts'
+import { durationOption, flag } from '../arguments.ts'
 import { type CliCall, type CliCommand, defineCommand } from '../command.ts'
 import { formatSpan } from '../duration.ts'
 import { loadServer } from '../load-server.ts'
@@ -27,22 +27,20 @@ const SHOWN_MS_DEFAULT = 120_000
 const COLUMNS_DEFAULT = 100
 const COLUMNS_MIN = 80
 
-type DemoTable = {
-  readonly duration: Option<number>
-  readonly keep: Option<true>
-  readonly dashboard: Option<true>
+const options = {
+  duration: durationOption(
+    { field: 'duration', minMs: 5_000, maxMs: 600_000 },
+    'how long the agents work (default: 15s)',
+  ),
+  keep: flag('keep the scratch directory, to look at its files and its store'),
+  dashboard: flag('show the agents in a browser: for 2m by default, and the page until Ctrl-C'),
 }
+
+type DemoTable = typeof options
 
 export const demo: CliCommand = defineCommand({
   positionals: [],
-  options: {
-    duration: durationOption(
-      { field: 'duration', minMs: 5_000, maxMs: 600_000 },
-      'how long the agents work (default: 15s)',
-    ),
-    keep: flag('keep the scratch directory, to look at its files and its store'),
-    dashboard: flag('show the agents in a browser: for 2m by default, and the page until Ctrl-C'),
-  },
+  options,
   notes: [
     'Five agents, each a process of its own, share four files through leases of 2 s. One is killed while it holds a file; one is stopped until its lease has run out and then writes too late. The exit status is 1 if a promise was broken. It works in a scratch directory with a store of its own; --store is not touched.',
   ],

@@ -1,11 +1,9 @@
 /** `tenure derive`: gives another holder a part of a lease of one's own. */
-import type { Budget } from '../../core/budget.ts'
 import { invalid } from '../../core/errors.ts'
 import { parseHolder } from '../../core/input.ts'
-import type { Scope } from '../../core/scope.ts'
 import { CHANGES } from '../../protocol/changes.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
-import { flag, textOption, type Option } from '../arguments.ts'
+import { flag, textOption } from '../arguments.ts'
 import type { CliCommand } from '../command.ts'
 import { BUDGET_OPTION, SCOPE_OPTION } from '../delegation-text.ts'
 import { fieldOption } from '../field-option.ts'
@@ -13,19 +11,7 @@ import { defineLeaseCommand, leaseEffect, send } from '../lease-command.ts'
 import { readReach } from '../resource-argument.ts'
 import { given } from '../store-access.ts'
 
-type DeriveTable = {
-  readonly to: Option<string>
-  readonly resource: Option<string>
-  readonly shared: Option<true>
-  readonly ttl: Option<number>
-  readonly scope: Option<Scope>
-  readonly budget: Option<Budget>
-  readonly audience: Option<string>
-  readonly reason: Option<string>
-  readonly 'lease-id': Option<string>
-}
-
-export const derive: CliCommand = defineLeaseCommand<DeriveTable>({
+export const derive: CliCommand = defineLeaseCommand({
   lease: 'the id of your lease, or its resource',
   options: {
     to: textOption('HOLDER', 'who gets the derived lease; its session has the same name'),

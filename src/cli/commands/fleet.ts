@@ -22,15 +22,6 @@ type Action = (typeof ACTIONS)[number]
 const DAY_MS = 86_400_000
 const DRAIN_WAIT_MS_DEFAULT = 60_000
 const LOOK_EVERY_MS = 200
-
-type FleetTable = {
-  readonly prefix: Option<string>
-  readonly layout: Option<LayoutName>
-  readonly ttl: Option<number>
-  readonly wait: Option<number>
-  readonly undo: Option<true>
-}
-
 const layout: Option<LayoutName> = {
   placeholder: 'LAYOUT',
   help: 'poll or lease (default: poll on Redis, lease elsewhere)',
@@ -39,6 +30,22 @@ const layout: Option<LayoutName> = {
     throw invalid('layout', 'must be poll or lease', text)
   },
 }
+
+const options = {
+  prefix: textOption('TEXT', 'of the keys on Redis (default: poll)'),
+  layout,
+  ttl: durationOption(
+    { field: 'ttl', minMs: 1, maxMs: DAY_MS },
+    'the lease TTL of foreign instances on Redis (default: 30s)',
+  ),
+  wait: durationOption(
+    { field: 'wait', minMs: 0, maxMs: DAY_MS },
+    'for drain: how long to wait until the instance is empty (default: 60s)',
+  ),
+  undo: flag('for drain: let the instance take part again'),
+}
+
+type FleetTable = typeof options
 
 export const fleet: CliCommand = defineCommand({
   positionals: [
@@ -49,19 +56,7 @@ export const fleet: CliCommand = defineCommand({
       optional: true,
     },
   ],
-  options: {
-    prefix: textOption('TEXT', 'of the keys on Redis (default: poll)'),
-    layout,
-    ttl: durationOption(
-      { field: 'ttl', minMs: 1, maxMs: DAY_MS },
-      'the lease TTL of foreign instances on Redis (default: 30s)',
-    ),
-    wait: durationOption(
-      { field: 'wait', minMs: 0, maxMs: DAY_MS },
-      'for drain: how long to wait until the instance is empty (default: 60s)',
-    ),
-    undo: flag('for drain: let the instance take part again'),
-  },
+  options,
   notes: [
     'ls shows each session that somebody owns, with its owner, its preferred owner, its state and its last renewal; nodes shows each instance; owners shows the sessions of each. drain tells an instance to hand everything over and take nothing more, and waits until it is empty; the others serve on.',
     'These commands read every key of the fleet. They are for people, not for loops.',

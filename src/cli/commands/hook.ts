@@ -9,23 +9,23 @@ import { openApi, openQuestions } from '../../open.ts'
 import { report } from '../../runtime/diagnostics.ts'
 import { fs } from '../../runtime/file-system.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
-import { textOption, type Option } from '../arguments.ts'
+import { textOption } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { defaultStoreUrl, stateDirectory } from '../default-store.ts'
 import { fromEnv } from '../identity.ts'
 import { missingFileOf, optionsOf, storeOptionsOf } from '../store-access.ts'
 import { isTty, STDERR, STDOUT, write } from '../terminal.ts'
 
-type HookTable = { readonly holder: Option<string> }
+const options = {
+  holder: textOption(
+    'NAME',
+    "in whose name (default: $TENURE_HOLDER, else the client's session and agent)",
+  ),
+}
 
 export const hook: CliCommand = defineCommand({
   positionals: [{ name: 'CLIENT', help: CLIENTS.join(', ') }],
-  options: {
-    holder: textOption(
-      'NAME',
-      "in whose name (default: $TENURE_HOLDER, else the client's session and agent)",
-    ),
-  },
+  options,
   notes: [
     'Reads one event of the client from stdin, asks the store that was named or else that of the repository that the file is in, and answers in the form of that client: a denial with its reason, something to tell the model, or nothing at all. It never gives a permission.',
     'Exit status 0: answered. 1: it could not check, and lets the call through. 2: it could not check, and the call is denied.',
@@ -34,7 +34,7 @@ export const hook: CliCommand = defineCommand({
   run,
 })
 
-async function run(call: CliCall<HookTable>): Promise<number> {
+async function run(call: CliCall<typeof options>): Promise<number> {
   const [name] = call.positionals
   const client = CLIENTS.find((candidate) => candidate === name)
   if (client === undefined) throw invalid('CLIENT', `must be one of ${CLIENTS.join(', ')}`, name)
@@ -61,7 +61,7 @@ async function run(call: CliCall<HookTable>): Promise<number> {
 }
 
 /** The store that was named, or that of the repository which a file is in. */
-function storesOf({ identity, cwd }: CliCall<HookTable>): (directory: string) => HookStore {
+function storesOf({ identity, cwd }: CliCall<typeof options>): (directory: string) => HookStore {
   const isNamed = identity.url !== defaultStoreUrl(cwd, process.env)
   const known = new Map<string, HookStore>()
   return (directory) => {

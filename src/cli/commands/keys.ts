@@ -29,12 +29,6 @@ import { waitForTurn } from '../../delegation/turn.ts'
 const ACTIONS = ['generate', 'ls', 'rotate', 'export', 'import'] as const
 type Action = (typeof ACTIONS)[number]
 type Change = Exclude<Action, 'ls' | 'export'>
-type KeysTable = {
-  readonly keys: Option<string>
-  readonly overlap: Option<number>
-  readonly ledger: Option<string>
-}
-
 const DAY_MS = 86_400_000
 const OVERLAP_MS_DEFAULT = 30 * DAY_MS
 
@@ -43,22 +37,23 @@ export const KEYS_OPTION: Option<string> = textOption(
   'the file of keys (default: $TENURE_KEYS, else tenure.keys.json beside the default store)',
 )
 
+const options = {
+  keys: KEYS_OPTION,
+  overlap: durationOption(
+    { field: 'overlap', minMs: 0, maxMs: 3_650 * DAY_MS },
+    'of rotate: how long the old key still verifies (default: 720h)',
+  ),
+  ledger: directoryOption('ledger', 'of rotate: a ledger that was sealed with a copy of this file'),
+}
+
+type KeysTable = typeof options
+
 export const keys: CliCommand = defineCommand({
   positionals: [
     { name: 'ACTION', help: 'generate, ls, rotate, export, or import FILE' },
     { name: 'FILE', help: 'of import: what export has written elsewhere', optional: true },
   ],
-  options: {
-    keys: KEYS_OPTION,
-    overlap: durationOption(
-      { field: 'overlap', minMs: 0, maxMs: 3_650 * DAY_MS },
-      'of rotate: how long the old key still verifies (default: 720h)',
-    ),
-    ledger: directoryOption(
-      'ledger',
-      'of rotate: a ledger that was sealed with a copy of this file',
-    ),
-  },
+  options,
   notes: [
     'The file is readable by its owner only, and holds the part that signs. export prints the public part, which is all that somebody needs who verifies; a file with nothing else may be read by anybody.',
     'A rotation is signed by the old key and by the new one, and names the last checkpoints of the ledgers that were sealed with this file: whatever else the old key seals is refused by whoever knows the rotation. import takes in keys to verify with: none of them ever signs here, and none lasts longer than is known.',

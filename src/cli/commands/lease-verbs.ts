@@ -4,7 +4,7 @@ import { parseHolder } from '../../core/input.ts'
 import type { LeaseInfo } from '../../core/lease.ts'
 import { CHANGES } from '../../protocol/changes.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
-import { flag, textOption, type Option, type OptionValues } from '../arguments.ts'
+import { flag, textOption, type OptionValues } from '../arguments.ts'
 import type { CliCommand } from '../command.ts'
 import { fieldOption } from '../field-option.ts'
 import { leaseCard } from '../lease-card.ts'
@@ -81,13 +81,13 @@ export const adoptVerb: CliCommand = defineLeaseCommand({
     },
 })
 
-type TransferTable = { readonly to: Option<string>; readonly next: Option<true> }
+const transferOptions = {
+  to: textOption('HOLDER', 'who gets it, past everybody who waits'),
+  next: flag('the first waiter in the queue gets it; nothing changes if nobody waits'),
+}
 
-export const transfer: CliCommand = defineLeaseCommand<TransferTable>({
-  options: {
-    to: textOption('HOLDER', 'who gets it, past everybody who waits'),
-    next: flag('the first waiter in the queue gets it; nothing changes if nobody waits'),
-  },
+export const transfer: CliCommand = defineLeaseCommand({
+  options: transferOptions,
   notes: [
     'The receiver gets a new lease with a new id and a higher fence. It is the receiver’s from this moment on, whether or not the receiver knows, and it runs out like any other: the receiver takes it over with tenure adopt ID, or by acquiring the resource, and its ttl runs anew from there.',
   ],
@@ -119,7 +119,7 @@ function transferText(id: string, lease: LeaseInfo | null): string {
 }
 
 /** Null: the first waiter in the queue. */
-function receiverOf({ to, next }: OptionValues<TransferTable>): string | null {
+function receiverOf({ to, next }: OptionValues<typeof transferOptions>): string | null {
   if (to !== undefined && next === true) throw invalid('to', 'must not be given with --next', to)
   if (to !== undefined) return parseHolder(to, 'to')
   if (next === true) return null

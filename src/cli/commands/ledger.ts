@@ -17,14 +17,7 @@ import { LeaseReducer } from '../../registrar/lease-reducer.ts'
 import { ledgerRecord } from '../../registrar/payloads.ts'
 import { keySuccession, type VerificationKey } from '../../registrar/verification-key.ts'
 import type { Questions } from '../../service/lease-questions.ts'
-import {
-  directoryOption,
-  durationOption,
-  flag,
-  integerOption,
-  type Option,
-  textOption,
-} from '../arguments.ts'
+import { directoryOption, durationOption, flag, integerOption, textOption } from '../arguments.ts'
 import { type CliCall, type CliCommand, defineCommand } from '../command.ts'
 import type { Identity } from '../identity.ts'
 import { instantOption } from '../instant.ts'
@@ -39,20 +32,6 @@ import { readResourceArgument } from '../resource-argument.ts'
 import { sealedEvents } from '../sealed-directory.ts'
 import { given, withQuestions } from '../store-access.ts'
 import { KEYS_OPTION } from './keys.ts'
-
-type LedgerTable = {
-  readonly ledger: Option<string>
-  readonly keys: Option<string>
-  readonly key: Option<string>
-  readonly copy: Option<string>
-  readonly at: Option<number>
-  readonly since: Option<number>
-  readonly until: Option<number>
-  readonly holder: Option<string>
-  readonly every: Option<number>
-  readonly retention: Option<number>
-  readonly continue: Option<true>
-}
 type LedgerCall = CliCall<LedgerTable>
 
 const ACTIONS: Readonly<Record<string, (call: LedgerCall) => Promise<number>>> = {
@@ -64,6 +43,37 @@ const ACTIONS: Readonly<Record<string, (call: LedgerCall) => Promise<number>>> =
   digest,
 }
 
+const options = {
+  ledger: directoryOption(
+    'ledger',
+    'where the sealed ledger is (default: STORE.ledger beside the file); of replay: ask it instead of the store',
+  ),
+  keys: KEYS_OPTION,
+  key: textOption(
+    'ID',
+    'of verify: whose ledger it is, by any of its keys, if the file has several registrars',
+  ),
+  copy: textOption('FILE', 'a second place for checkpoints: seal writes it, verify compares it'),
+  at: instantOption(
+    'at',
+    'of replay: 14:03:07, 2026-03-01T14:03:07Z, milliseconds, or 1h (ago); local without a zone',
+  ),
+  since: instantOption('since', 'of replay: what was held from then on, written like at'),
+  until: instantOption('until', 'of replay with since: up to then (default: now)'),
+  holder: textOption('NAME', 'of replay: only what this holder held'),
+  every: durationOption(
+    { field: 'every', minMs: 100, maxMs: 86_400_000 },
+    'of seal: again and again, until it is stopped',
+  ),
+  retention: integerOption(
+    { field: 'retention', min: 0, max: RETENTION_DAYS_MAX },
+    'of seal and verify: the least history_retention_days since the last seal, if it was less than now',
+  ),
+  continue: flag('of import: go on with an import of the same file that was cut short'),
+}
+
+type LedgerTable = typeof options
+
 export const ledger: CliCommand = defineCommand({
   positionals: [
     { name: 'ACTION', help: 'seal, verify, replay, export, import or digest' },
@@ -73,34 +83,7 @@ export const ledger: CliCommand = defineCommand({
       optional: true,
     },
   ],
-  options: {
-    ledger: directoryOption(
-      'ledger',
-      'where the sealed ledger is (default: STORE.ledger beside the file); of replay: ask it instead of the store',
-    ),
-    keys: KEYS_OPTION,
-    key: textOption(
-      'ID',
-      'of verify: whose ledger it is, by any of its keys, if the file has several registrars',
-    ),
-    copy: textOption('FILE', 'a second place for checkpoints: seal writes it, verify compares it'),
-    at: instantOption(
-      'at',
-      'of replay: 14:03:07, 2026-03-01T14:03:07Z, milliseconds, or 1h (ago); local without a zone',
-    ),
-    since: instantOption('since', 'of replay: what was held from then on, written like at'),
-    until: instantOption('until', 'of replay with since: up to then (default: now)'),
-    holder: textOption('NAME', 'of replay: only what this holder held'),
-    every: durationOption(
-      { field: 'every', minMs: 100, maxMs: 86_400_000 },
-      'of seal: again and again, until it is stopped',
-    ),
-    retention: integerOption(
-      { field: 'retention', min: 0, max: RETENTION_DAYS_MAX },
-      'of seal and verify: the least history_retention_days since the last seal, if it was less than now',
-    ),
-    continue: flag('of import: go on with an import of the same file that was cut short'),
-  },
+  options,
   notes: [
     'seal appends what is new in the store to the sealed ledger, each line chained to the one before it in its realm, and signs a checkpoint over all realms. First it looks, as verify does, whether what is there is what was sealed and what the store has.',
     'verify finds every line that was changed, removed, moved, added or cut off since, names the first, compares the events of the store with what was sealed, with each other, and with its live leases, and exits with 1 if anything differs.',

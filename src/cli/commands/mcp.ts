@@ -8,7 +8,7 @@ import { systemRuntime } from '../../runtime/system-runtime.ts'
 import { version } from '../../runtime/version.ts'
 import { ServerWaits } from '../../server/server-waits.ts'
 import type { LeaseApi } from '../../service/lease-api.ts'
-import { directoryOption, type Option } from '../arguments.ts'
+import { directoryOption } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { defaultStoreUrl } from '../default-store.ts'
 import { loadWith } from '../missing-packages.ts'
@@ -16,13 +16,15 @@ import { readReach } from '../resource-argument.ts'
 import { listenForInterruption } from '../signals.ts'
 import { optionsOf } from '../store-access.ts'
 
-type McpTable = { readonly root: Option<string> }
+const options = {
+  root: directoryOption('root', 'what paths are relative to (default: the working directory)'),
+}
+
+type McpTable = typeof options
 
 export const mcp: CliCommand = defineCommand({
   positionals: [],
-  options: {
-    root: directoryOption('root', 'what paths are relative to (default: the working directory)'),
-  },
+  options,
   notes: [
     'For the configuration of a client of MCP: tenure init mcp writes it. Six tools take, renew, release, wait for and show leases; the resource lease://active lists them.',
     'What was taken is renewed while this process lives, four hours at most, and released when stdin ends. Without --store and TENURE_STORE the store is that of the repository that DIR is in.',

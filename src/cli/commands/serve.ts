@@ -27,21 +27,6 @@ import { checkpointsFile, readCheckpoints } from '../../delegation/ledger-files.
 import { verdictText, verifyDirectory, type VerifyDirectory } from '../ledger-verdict.ts'
 
 type LogFormat = 'json' | 'text'
-
-type ServeTable = {
-  readonly listen: Option<string>
-  readonly tokens: Option<string>
-  readonly 'tls-cert': Option<string>
-  readonly 'tls-key': Option<string>
-  readonly 'behind-proxy': Option<true>
-  readonly operator: Option<true>
-  readonly keys: Option<string>
-  readonly name: Option<string>
-  readonly repo: Option<string>
-  readonly ledger: Option<string>
-  readonly log: Option<LogFormat>
-}
-
 const log: Option<LogFormat> = {
   placeholder: 'FORMAT',
   help: 'text or json: one line per request on stderr (default: text)',
@@ -51,24 +36,28 @@ const log: Option<LogFormat> = {
   },
 }
 
+const options = {
+  listen: textOption('HOST:PORT', 'where; port 0 picks a free one (default: 127.0.0.1:7420)'),
+  tokens: TOKENS_OPTION,
+  'tls-cert': textOption('FILE', 'the certificate and its chain, PEM'),
+  'tls-key': textOption('FILE', 'its key, PEM'),
+  'behind-proxy': flag('a proxy in front ends TLS'),
+  operator: flag('without tokens: everybody on this host may revoke and configure, too'),
+  keys: KEYS_OPTION,
+  name: textOption('NAME', 'its name: a signed grant with this audience is a credential'),
+  repo: textOption(
+    'DIRS',
+    'repositories, with commas between them, whose files Git LFS locks at /lfs/NAMESPACE/NAME; NAME is that of the directory',
+  ),
+  ledger: directoryOption('ledger', 'the sealed ledger that the dashboard shows'),
+  log,
+}
+
+type ServeTable = typeof options
+
 export const serve: CliCommand = defineCommand({
   positionals: [],
-  options: {
-    listen: textOption('HOST:PORT', 'where; port 0 picks a free one (default: 127.0.0.1:7420)'),
-    tokens: TOKENS_OPTION,
-    'tls-cert': textOption('FILE', 'the certificate and its chain, PEM'),
-    'tls-key': textOption('FILE', 'its key, PEM'),
-    'behind-proxy': flag('a proxy in front ends TLS'),
-    operator: flag('without tokens: everybody on this host may revoke and configure, too'),
-    keys: KEYS_OPTION,
-    name: textOption('NAME', 'its name: a signed grant with this audience is a credential'),
-    repo: textOption(
-      'DIRS',
-      'repositories, with commas between them, whose files Git LFS locks at /lfs/NAMESPACE/NAME; NAME is that of the directory',
-    ),
-    ledger: directoryOption('ledger', 'the sealed ledger that the dashboard shows'),
-    log,
-  },
+  options,
   notes: [
     'Without tokens it listens on loopback only, and every program of this host may act as any holder. Any other address needs tokens (tenure tokens create), and TLS or a proxy that ends it.',
     'The first line on stdout is its URL. At SIGTERM it takes no new requests, lets those under way end, and touches no lease.',

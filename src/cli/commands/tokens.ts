@@ -1,7 +1,7 @@
 /** `tenure tokens`: who may use a server, and for what. */
 import { invalid } from '../../core/errors.ts'
 import { PRIORITY_MAX, PRIORITY_MIN, TTL_MS_MAX, TTL_MS_MIN } from '../../core/limits.ts'
-import type { Role, Token } from '../../server/token.ts'
+import type { Token } from '../../server/token.ts'
 import { createToken, readTokenFile, revokeToken } from '../../server/token-file.ts'
 import { parseRole } from '../../server/wire/token-records.ts'
 import { durationOption, flag, integerOption, textOption, type Option } from '../arguments.ts'
@@ -16,66 +16,56 @@ const ACTIONS = ['create', 'ls', 'revoke'] as const
 type Action = (typeof ACTIONS)[number]
 
 const COUNT_MAX = 10_000_000
-
-type TokensTable = {
-  readonly tokens: Option<string>
-  readonly name: Option<string>
-  readonly role: Option<Role>
-  readonly as: Option<readonly string[]>
-  readonly resource: Option<readonly string[]>
-  readonly 'any-namespace': Option<true>
-  readonly 'max-leases': Option<number>
-  readonly 'max-priority': Option<number>
-  readonly 'max-ttl': Option<number>
-  readonly 'max-requests': Option<number>
-}
-
 /** Names may have commas; what follows one is another only if it begins as one does. */
 function several(placeholder: string, help: string, separator: RegExp): Option<readonly string[]> {
   return { placeholder, help, read: (text) => text.split(separator) }
 }
+
+const options = {
+  tokens: TOKENS_OPTION,
+  name: textOption('NAME', 'of create: what the token is called, in logs and in the history'),
+  role: {
+    placeholder: 'ROLE',
+    help: 'of create: reader sees; holder also acts on what its own holders hold; operator may everything (default: holder)',
+    read: parseRole,
+  },
+  as: several(
+    'PATTERN,…',
+    'of create: the holders that it may act as, * for any characters (default: its own name)',
+    /,/,
+  ),
+  resource: several(
+    'RESOURCE,…',
+    'of create: what it may see and lease, with all that is below: work: or file:/repo (default: everything)',
+    /,(?=[a-z][a-z0-9-]{0,31}:)/,
+  ),
+  'any-namespace': flag('of create: it may use every namespace, not only that of --namespace'),
+  'max-leases': integerOption(
+    { field: 'max-leases', min: 1, max: COUNT_MAX },
+    'of create: leases and waiting requests at once, of all its holders',
+  ),
+  'max-priority': integerOption(
+    { field: 'max-priority', min: PRIORITY_MIN, max: PRIORITY_MAX },
+    'of create: the highest priority that it may ask for',
+  ),
+  'max-ttl': durationOption(
+    { field: 'max-ttl', minMs: TTL_MS_MIN, maxMs: TTL_MS_MAX },
+    'of create: the longest TTL, and the longest lock delay, that it may ask for',
+  ),
+  'max-requests': integerOption(
+    { field: 'max-requests', min: 1, max: COUNT_MAX },
+    'of create: requests per second; renewals and releases are never refused (default: 5000)',
+  ),
+}
+
+type TokensTable = typeof options
 
 export const tokens: CliCommand = defineCommand({
   positionals: [
     { name: 'ACTION', help: 'create, ls, or revoke NAME' },
     { name: 'NAME', help: 'of revoke: the name of the token', optional: true },
   ],
-  options: {
-    tokens: TOKENS_OPTION,
-    name: textOption('NAME', 'of create: what the token is called, in logs and in the history'),
-    role: {
-      placeholder: 'ROLE',
-      help: 'of create: reader sees; holder also acts on what its own holders hold; operator may everything (default: holder)',
-      read: parseRole,
-    },
-    as: several(
-      'PATTERN,…',
-      'of create: the holders that it may act as, * for any characters (default: its own name)',
-      /,/,
-    ),
-    resource: several(
-      'RESOURCE,…',
-      'of create: what it may see and lease, with all that is below: work: or file:/repo (default: everything)',
-      /,(?=[a-z][a-z0-9-]{0,31}:)/,
-    ),
-    'any-namespace': flag('of create: it may use every namespace, not only that of --namespace'),
-    'max-leases': integerOption(
-      { field: 'max-leases', min: 1, max: COUNT_MAX },
-      'of create: leases and waiting requests at once, of all its holders',
-    ),
-    'max-priority': integerOption(
-      { field: 'max-priority', min: PRIORITY_MIN, max: PRIORITY_MAX },
-      'of create: the highest priority that it may ask for',
-    ),
-    'max-ttl': durationOption(
-      { field: 'max-ttl', minMs: TTL_MS_MIN, maxMs: TTL_MS_MAX },
-      'of create: the longest TTL, and the longest lock delay, that it may ask for',
-    ),
-    'max-requests': integerOption(
-      { field: 'max-requests', min: 1, max: COUNT_MAX },
-      'of create: requests per second; renewals and releases are never refused (default: 5000)',
-    ),
-  },
+  options,
   notes: [
     'A token is shown once, when it is created. The file, readable by its owner only, keeps a hash of it; a running server reads the file again when it changes.',
   ],

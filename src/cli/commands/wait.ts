@@ -8,13 +8,15 @@ import { onAbort } from '../../runtime/abort-listeners.ts'
 import { backOffMs, pause } from '../../runtime/pause.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { LeaseApi } from '../../service/lease-api.ts'
-import { waitOption, type Option } from '../arguments.ts'
+import { waitOption } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { readReach } from '../resource-argument.ts'
 import { interruptible, signalExitCode } from '../signals.ts'
 import { missingFileOf, withApi } from '../store-access.ts'
 
-type WaitTable = { readonly timeout: Option<number> }
+const options = {
+  timeout: waitOption('timeout', 'give up after so long (default: forever)'),
+}
 
 export const wait: CliCommand = defineCommand({
   positionals: [
@@ -23,9 +25,7 @@ export const wait: CliCommand = defineCommand({
       help: 'kind:name, or a path, which means the file; with a / at its end, what is below it too',
     },
   ],
-  options: {
-    timeout: waitOption('timeout', 'give up after so long (default: forever)'),
-  },
+  options,
   notes: [
     'It takes nothing: another may be faster afterwards. To have the resource, acquire it with --wait. What the holder that asks has itself is not waited for.',
   ],
@@ -33,7 +33,7 @@ export const wait: CliCommand = defineCommand({
   run,
 })
 
-async function run(call: CliCall<WaitTable>): Promise<number> {
+async function run(call: CliCall<typeof options>): Promise<number> {
   const { identity, positionals, options, printer, cwd } = call
   const reach = readReach(positionals[0] ?? '', cwd)
   const { resource } = reach
