@@ -85,6 +85,26 @@ function parseInteger({ field, min, max }: IntegerLimit, text: string): number {
   throw invalid(field, `must be an integer ${min}..${max}`, text)
 }
 
+export function wordOption<Word extends string>(
+  field: string,
+  words: readonly Word[],
+  { placeholder, help }: Pick<Option<Word>, 'placeholder' | 'help'>,
+): Option<Word> {
+  return { placeholder, help, read: (text) => readWord(field, words, text) }
+}
+
+/** One of a few words, such as what a command with several actions is to do. */
+export function readWord<Word extends string>(
+  field: string,
+  words: readonly Word[],
+  text: string | undefined,
+): Word {
+  const word = words.find((candidate) => candidate === text)
+  if (word !== undefined) return word
+  const few = words.length < 3 ? words.join(' or ') : `one of ${words.join(', ')}`
+  throw invalid(field, `must be ${few}`, text)
+}
+
 /** Whether help is asked for, before anything else is looked at: a person who is lost gets help, not a complaint. */
 export function asksFor(argv: readonly string[], ...names: readonly string[]): boolean {
   const end = argv.indexOf('--')

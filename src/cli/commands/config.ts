@@ -8,7 +8,7 @@ import {
   type SettingKey,
   type SettingValue,
 } from '../../core/settings.ts'
-import { textOption } from '../arguments.ts'
+import { readWord, textOption } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { sendAgain } from '../lease-command.ts'
 import { formatTable, visible } from '../output.ts'
@@ -44,8 +44,7 @@ export const config: CliCommand = defineCommand({
 
 async function run(call: CliCall<typeof options>): Promise<number> {
   const [word, key, value, ...extra] = call.positionals
-  const action = ACTIONS.find((candidate) => candidate === word)
-  if (action === undefined) throw invalid('ACTION', `must be one of ${ACTIONS.join(', ')}`, word)
+  const action = readWord('ACTION', ACTIONS, word)
   checkCount(action, [key, value, ...extra])
   const target =
     call.options.for === undefined ? {} : { for: readTarget(call.options.for, call.cwd) }

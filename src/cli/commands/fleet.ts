@@ -11,7 +11,7 @@ import {
 import { openLayout } from '../../open-fleet.ts'
 import { pause } from '../../runtime/pause.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
-import { durationOption, flag, textOption, type Option } from '../arguments.ts'
+import { durationOption, flag, readWord, textOption, wordOption } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { formatTable, plural, relativeTime, visible, type Cell, type Colour } from '../output.ts'
 import { given, storeOptionsOf, requireStore } from '../store-access.ts'
@@ -22,18 +22,14 @@ type Action = (typeof ACTIONS)[number]
 const DAY_MS = 86_400_000
 const DRAIN_WAIT_MS_DEFAULT = 60_000
 const LOOK_EVERY_MS = 200
-const layout: Option<LayoutName> = {
-  placeholder: 'LAYOUT',
-  help: 'poll or lease (default: poll on Redis, lease elsewhere)',
-  read: (text) => {
-    if (text === 'poll' || text === 'lease') return text
-    throw invalid('layout', 'must be poll or lease', text)
-  },
-}
+const LAYOUTS: readonly LayoutName[] = ['poll', 'lease']
 
 const options = {
   prefix: textOption('TEXT', 'of the keys on Redis (default: poll)'),
-  layout,
+  layout: wordOption('layout', LAYOUTS, {
+    placeholder: 'LAYOUT',
+    help: 'poll or lease (default: poll on Redis, lease elsewhere)',
+  }),
   ttl: durationOption(
     { field: 'ttl', minMs: 1, maxMs: DAY_MS },
     'the lease TTL of foreign instances on Redis (default: 30s)',
@@ -71,8 +67,7 @@ export const fleet: CliCommand = defineCommand({
 
 async function run(call: CliCall<FleetTable>): Promise<number> {
   const [word, node] = call.positionals
-  const action = ACTIONS.find((candidate) => candidate === word)
-  if (action === undefined) throw invalid('ACTION', `must be one of ${ACTIONS.join(', ')}`, word)
+  const action = readWord('ACTION', ACTIONS, word)
   if (action === 'drain' && node === undefined) throw invalid('NODE', 'must be given', node)
   if (action !== 'drain') refuseForeignOptions(call, action, node)
   return withLayout(call, async (opened) => {

@@ -14,6 +14,7 @@ import type { LeaseInfo } from '../../core/lease.ts'
 import type { LeaseApi } from '../../service/lease-api.ts'
 import { listWhole } from '../../service/list-all.ts'
 import { topOf, git, lineOf, tryGit, type GitOptions } from '../../git/repository.ts'
+import { readWord } from '../arguments.ts'
 import { defineCommand, type CliCommand } from '../command.ts'
 import { expiryWords } from '../lease-text.ts'
 import { cut, plural } from '../output.ts'
@@ -21,12 +22,8 @@ import { missingFileOf, withQuestions } from '../store-access.ts'
 import { shellWord } from '../shell-word.ts'
 import { isTty } from '../terminal.ts'
 
+const HOOKS = ['pre-commit', 'pre-push'] as const
 type Act = 'commit' | 'push'
-
-const ACTS: Readonly<Record<string, Act>> = {
-  'pre-commit': 'commit',
-  'pre-push': 'push',
-}
 
 const STDIN = 0
 const STORE_EXIT_CODE = ERROR_TABLE.STORE_UNAVAILABLE.exitCode
@@ -45,9 +42,8 @@ export const gitCommand: CliCommand = defineCommand({
   ],
   examples: ['tenure git pre-commit', 'tenure git pre-push origin https://example.org/repo.git'],
   run: async ({ identity, positionals, printer, cwd }) => {
-    const [hook = ''] = positionals
-    const act = Object.hasOwn(ACTS, hook) ? ACTS[hook] : undefined
-    if (act === undefined) throw invalid('HOOK', 'must be pre-commit or pre-push', hook)
+    const [name] = positionals
+    const act = readWord('HOOK', HOOKS, name) === 'pre-commit' ? 'commit' : 'push'
     const paths = pathsOf(act, cwd)
     if (missingFileOf(identity) !== null) return 0
     const { holder } = identity

@@ -9,6 +9,7 @@ import {
 } from '../../guard/index.ts'
 import { CONNECT_MS_DEFAULT, loadPostgres } from '../../drivers/postgres-driver.ts'
 import { loadSqlite, sqliteError } from '../../drivers/sqlite-driver.ts'
+import { readWord } from '../arguments.ts'
 import { defineCommand, type CliCommand } from '../command.ts'
 import { visible } from '../output.ts'
 
@@ -36,7 +37,7 @@ export const guardCommand: CliCommand = defineCommand({
   ],
   run: async ({ positionals, printer }) => {
     const [action, database = ''] = positionals
-    if (action !== 'init') throw invalid('ACTION', 'must be init', action)
+    readWord('ACTION', ['init'], action)
     const sql = Object.hasOwn(STATEMENTS, database) ? STATEMENTS[database] : undefined
     if (sql !== undefined) {
       printer.answer({ sql: `${sql};` }, () => `${sql};`)

@@ -9,7 +9,7 @@ import { openApi, openQuestions } from '../../open.ts'
 import { report } from '../../runtime/diagnostics.ts'
 import { fs } from '../../runtime/file-system.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
-import { textOption } from '../arguments.ts'
+import { readWord, textOption } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { defaultStoreUrl, stateDirectory } from '../default-store.ts'
 import { fromEnv } from '../identity.ts'
@@ -36,8 +36,7 @@ export const hook: CliCommand = defineCommand({
 
 async function run(call: CliCall<typeof options>): Promise<number> {
   const [name] = call.positionals
-  const client = CLIENTS.find((candidate) => candidate === name)
-  if (client === undefined) throw invalid('CLIENT', `must be one of ${CLIENTS.join(', ')}`, name)
+  const client = readWord('CLIENT', CLIENTS, name)
   const { env } = process
   const holder = call.options.holder ?? fromEnv(env, 'TENURE_HOLDER') ?? null
   const answer = await answerHook({

@@ -35,7 +35,7 @@ import {
 import type { EntryState, Lease } from '../../core/lease.ts'
 import { nameOf, parseResource } from '../../core/resource.ts'
 import { sessionDigest } from '../../service/session-digest.ts'
-import type { OptionTable } from '../arguments.ts'
+import { readWord, type OptionTable } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import type { Identity } from '../identity.ts'
 import { plural, visible } from '../output.ts'
@@ -67,7 +67,7 @@ interface Imported {
 
 async function run({ positionals, identity, printer, cwd }: CliCall<OptionTable>): Promise<number> {
   const [format, named = ''] = positionals
-  if (format !== 'seed-c') throw invalid('FORMAT', 'must be seed-c', format)
+  readWord('FORMAT', ['seed-c'], format)
   const source = path.resolve(cwd, named)
   if (ifThere(() => fs.statSync(source))?.isFile() !== true) {
     throw invalid('FILE', 'must be a file that exists', source)

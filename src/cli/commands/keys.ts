@@ -19,7 +19,7 @@ import {
 } from '../../registrar/key-ring.ts'
 import { keySuccession } from '../../registrar/verification-key.ts'
 import { fs } from '../../runtime/file-system.ts'
-import { directoryOption, durationOption, type Option, textOption } from '../arguments.ts'
+import { directoryOption, durationOption, type Option, readWord, textOption } from '../arguments.ts'
 import { type CliCall, type CliCommand, defineCommand } from '../command.ts'
 import { keyFileOf, withKeyFile } from '../key-file.ts'
 import { formatTable, visible } from '../output.ts'
@@ -68,8 +68,7 @@ export const keys: CliCommand = defineCommand({
 
 async function run(call: CliCall<KeysTable>): Promise<number> {
   const [word, file] = call.positionals
-  const action = ACTIONS.find((candidate) => candidate === word)
-  if (action === undefined) throw invalid('ACTION', `must be one of ${ACTIONS.join(', ')}`, word)
+  const action = readWord('ACTION', ACTIONS, word)
   if ((action === 'import') !== (file !== undefined)) {
     const expectation = action === 'import' ? 'FILE' : 'nothing'
     throw invalid(`keys ${action}`, `must be followed by ${expectation}`, file)

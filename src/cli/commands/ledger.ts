@@ -17,7 +17,14 @@ import { LeaseReducer } from '../../registrar/lease-reducer.ts'
 import { ledgerRecord } from '../../registrar/payloads.ts'
 import { keySuccession, type VerificationKey } from '../../registrar/verification-key.ts'
 import type { Questions } from '../../service/lease-questions.ts'
-import { directoryOption, durationOption, flag, integerOption, textOption } from '../arguments.ts'
+import {
+  directoryOption,
+  durationOption,
+  flag,
+  integerOption,
+  readWord,
+  textOption,
+} from '../arguments.ts'
 import { type CliCall, type CliCommand, defineCommand } from '../command.ts'
 import type { Identity } from '../identity.ts'
 import { instantOption } from '../instant.ts'
@@ -34,7 +41,7 @@ import { given, withQuestions } from '../store-access.ts'
 import { KEYS_OPTION } from './keys.ts'
 type LedgerCall = CliCall<LedgerTable>
 
-const ACTIONS: Readonly<Record<string, (call: LedgerCall) => Promise<number>>> = {
+const ACTIONS = {
   seal,
   verify,
   replay,
@@ -42,6 +49,7 @@ const ACTIONS: Readonly<Record<string, (call: LedgerCall) => Promise<number>>> =
   import: importLines,
   digest,
 }
+const ACTION_NAMES = Object.keys(ACTIONS) as (keyof typeof ACTIONS)[]
 
 const options = {
   ledger: directoryOption(
@@ -100,15 +108,12 @@ export const ledger: CliCommand = defineCommand({
   ],
   run: async (call) => {
     const [word, resource] = call.positionals
-    const action = word === undefined ? undefined : ACTIONS[word]
-    if (action === undefined || !Object.hasOwn(ACTIONS, word ?? '')) {
-      throw invalid('ACTION', `must be one of ${Object.keys(ACTIONS).join(', ')}`, word)
+    const action = readWord('ACTION', ACTION_NAMES, word)
+    if (resource !== undefined && action !== 'replay' && action !== 'import') {
+      throw invalid(`ledger ${action}`, 'must be followed by nothing', resource)
     }
-    if (resource !== undefined && word !== 'replay' && word !== 'import') {
-      throw invalid(`ledger ${word}`, 'must be followed by nothing', resource)
-    }
-    refuseOthersOptions(word ?? '', call.options)
-    return action(call)
+    refuseOthersOptions(action, call.options)
+    return ACTIONS[action](call)
   },
 })
 

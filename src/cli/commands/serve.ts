@@ -11,7 +11,7 @@ import { fs } from '../../runtime/file-system.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { AccessEntry, LedgerStanding } from '../../server/application.ts'
 import type { ServerOptions, TenureServer } from '../../server/start-server.ts'
-import { directoryOption, flag, textOption, type Option } from '../arguments.ts'
+import { directoryOption, flag, textOption, wordOption } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { faultLine } from '../fault-line.ts'
 import { ledgerDirectoryOf } from '../ledger-source.ts'
@@ -26,15 +26,8 @@ import { servedTokenFile, TOKENS_OPTION } from '../token-file.ts'
 import { checkpointsFile, readCheckpoints } from '../../delegation/ledger-files.ts'
 import { verdictText, verifyDirectory, type VerifyDirectory } from '../ledger-verdict.ts'
 
-type LogFormat = 'json' | 'text'
-const log: Option<LogFormat> = {
-  placeholder: 'FORMAT',
-  help: 'text or json: one line per request on stderr (default: text)',
-  read: (text) => {
-    if (text === 'json' || text === 'text') return text
-    throw invalid('log', 'must be json or text', text)
-  },
-}
+const LOG_FORMATS = ['json', 'text'] as const
+type LogFormat = (typeof LOG_FORMATS)[number]
 
 const options = {
   listen: textOption('HOST:PORT', 'where; port 0 picks a free one (default: 127.0.0.1:7420)'),
@@ -50,7 +43,10 @@ const options = {
     'repositories, with commas between them, whose files Git LFS locks at /lfs/NAMESPACE/NAME; NAME is that of the directory',
   ),
   ledger: directoryOption('ledger', 'the sealed ledger that the dashboard shows'),
-  log,
+  log: wordOption('log', LOG_FORMATS, {
+    placeholder: 'FORMAT',
+    help: 'text or json: one line per request on stderr (default: text)',
+  }),
 }
 
 type ServeTable = typeof options

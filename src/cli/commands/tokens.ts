@@ -4,7 +4,14 @@ import { PRIORITY_MAX, PRIORITY_MIN, TTL_MS_MAX, TTL_MS_MIN } from '../../core/l
 import type { Token } from '../../server/token.ts'
 import { createToken, readTokenFile, revokeToken } from '../../server/token-file.ts'
 import { parseRole } from '../../server/wire/token-records.ts'
-import { durationOption, flag, integerOption, textOption, type Option } from '../arguments.ts'
+import {
+  durationOption,
+  flag,
+  integerOption,
+  readWord,
+  textOption,
+  type Option,
+} from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { formatSpan } from '../duration.ts'
 import { withTurnOf } from '../key-file.ts'
@@ -80,8 +87,7 @@ export const tokens: CliCommand = defineCommand({
 async function run(call: CliCall<TokensTable>): Promise<number> {
   const { positionals, options, cwd } = call
   const [word, name] = positionals
-  const action = ACTIONS.find((candidate) => candidate === word)
-  if (action === undefined) throw invalid('ACTION', `must be one of ${ACTIONS.join(', ')}`, word)
+  const action = readWord('ACTION', ACTIONS, word)
   if ((action === 'revoke') !== (name !== undefined)) {
     const expectation = action === 'revoke' ? 'NAME' : 'nothing'
     throw invalid(`tokens ${action}`, `must be followed by ${expectation}`, name)
