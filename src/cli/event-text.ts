@@ -1,11 +1,14 @@
-/** Events of the ledger in words. */
+/** Events of the ledger in words, and by which words people choose among them. */
 import type { Budget } from '../core/budget.ts'
+import { invalid } from '../core/errors.ts'
 import {
   eventWord,
+  LEASE_EVENT_TYPES,
   type LeaseEvent,
   type LeaseEventType,
   type LeaseTrespassed,
 } from '../core/event.ts'
+import type { Option } from './arguments.ts'
 import { holderWords, sharingWords, type Sharing } from './lease-text.ts'
 import {
   clockTime,
@@ -152,4 +155,21 @@ function targetFacts({ target, resource }: LeaseTrespassed): readonly string[] {
 
 function priorityFacts({ priority }: { readonly priority: number }): readonly string[] {
   return priority === 0 ? [] : [`priority ${priority}`]
+}
+
+const WORDS = LEASE_EVENT_TYPES.map(eventWord).join(', ')
+
+/** `--type`: which events, by the words of the history table or the names of the ledger. */
+export const eventTypesOption: Option<readonly LeaseEventType[]> = {
+  placeholder: 'WORDS',
+  help: `only these, separated by commas: ${WORDS}`,
+  read: (text) => text.split(',').map(readType),
+}
+
+function readType(word: string): LeaseEventType {
+  const type = LEASE_EVENT_TYPES.find((each) => {
+    return each === word || each === `lease.${word}` || eventWord(each) === word
+  })
+  if (type !== undefined) return type
+  throw invalid('type', `must be among ${WORDS}`, word)
 }

@@ -11,7 +11,8 @@ import { checkpointsFile, isFileAbsent, readCheckpoints } from '../delegation/le
 import type { Comparison } from '../ledger/compare-ledger.ts'
 import { checkpointHash, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
 import type { LedgerVerdict } from '../ledger/verify-ledger.ts'
-import type { VerificationKey } from '../registrar/verification-key.ts'
+import { isSigning, type KeyRing } from '../registrar/key-ring.ts'
+import { keySuccession, type VerificationKey } from '../registrar/verification-key.ts'
 import { report } from '../runtime/diagnostics.ts'
 import type { ListFilter } from '../service/lease-api.ts'
 import type { Questions } from '../service/lease-questions.ts'
@@ -49,6 +50,20 @@ export interface VerifyDirectory {
   readonly copy: string | undefined
   readonly identity: Identity
   readonly retentionDays: number | undefined
+}
+
+/** The keys of the one registrar whose ledger is verified: the one that was named, or that signs here, or the only one. */
+export function keysOfOne(
+  { keys }: KeyRing,
+  named: string | undefined,
+): readonly VerificationKey[] {
+  const keyId = named ?? (keys.find(isSigning) ?? keys[0])?.keyId
+  if (keyId === undefined) return []
+  const succession = keySuccession(keys, keyId)
+  if (succession.length === 0) throw invalid('key', 'must be one that the file of keys has', keyId)
+  const isClear = named !== undefined || keys.some(isSigning) || succession.length === keys.length
+  if (isClear) return succession
+  throw invalid('keys', 'must be of one registrar, or --key must say whose ledger it is', keyId)
 }
 
 export async function verifyDirectory({

@@ -34,7 +34,7 @@ async function fail(error: unknown): Promise<number> {
 }
 
 if (isDebugging) {
-  const { faultLine } = await import('./fault-line.ts')
+  const { faultLine } = await import('./report-error.ts')
   onFault((fault) => write(STDERR, `${faultLine(fault)}\n`))
 }
 process.on('uncaughtException', (error) => void fail(error).then((code) => process.exit(code)))

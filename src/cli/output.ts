@@ -111,3 +111,9 @@ export function clockTime(atMs: number): string {
 export function plural(count: number, one: string, many: string = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`
 }
+
+/** A word as a POSIX shell reads it back, quoted only where it must be. */
+export function shellWord(word: string): string {
+  if (/^[\w@%+=:,./-]+$/.test(word)) return word
+  return `'${word.replaceAll("'", `'\\''`)}'`
+}

@@ -1,5 +1,6 @@
-/** Says in one line what went wrong, and turns it into the exit status of the one table. */
+/** Says in one line what went wrong: what ends a command, with the exit status of the one table, and what failed in the background. */
 import { ERROR_TABLE, isLeaseError, messageOf } from '../core/errors.ts'
+import type { Fault } from '../runtime/diagnostics.ts'
 import { visible } from './output.ts'
 
 export interface ReportOptions {
@@ -36,4 +37,20 @@ function asJson(error: unknown): unknown {
 function stackOf(error: Error): string {
   const stack = error.stack ?? error.message
   return error.cause instanceof Error ? `${stack}\ncaused by ${stackOf(error.cause)}` : stack
+}
+
+/** What failed in the background, in one line for people: `--debug` prints it. */
+export function faultLine({ source, error, count }: Fault): string {
+  const often = count > 1 ? `, ${count} times in a row` : ''
+  return visible(`tenure: ${source}: ${faultText(error)}${often}`)
+}
+
+/** Some errors of Node have a code and no message. */
+function faultText(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : null
+  if (error.message === '') return code ?? error.name
+  return code === null || error.message.includes(code)
+    ? error.message
+    : `${error.message} (${code})`
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { faultLine } from '../../src/cli/fault-line.ts'
+import { faultLine } from '../../src/cli/report-error.ts'
 import { LeaseError } from '../../src/core/errors.ts'
 
 describe('the line that --debug prints of a fault', () => {

@@ -6,10 +6,9 @@ import { verifyGrant } from '../../registrar/grant.ts'
 import { integerOption, textOption } from '../arguments.ts'
 import { defineCommand, type CliCommand } from '../command.ts'
 import { readKeyFile, readText } from '../../delegation/key-file.ts'
-import { keyFileOf } from '../key-file.ts'
 import { visible } from '../output.ts'
 import { given } from '../store-access.ts'
-import { KEYS_OPTION } from './keys.ts'
+import { KEYS_OPTION, keyFileOf } from '../secret-files.ts'
 
 const AMOUNT_MAX = 999_999_999_999_999
 

@@ -16,7 +16,7 @@ import type { LeaseApi } from '../../service/lease-api.ts'
 import { durationOption, flag } from '../arguments.ts'
 import { type CliCall, type CliCommand, defineCommand } from '../command.ts'
 import { formatSpan } from '../duration.ts'
-import { loadServer } from '../load-server.ts'
+import { loadServer } from '../optional-packages.ts'
 import { type Cell, cut, formatTable, type Paint, plural } from '../output.ts'
 import { listenForInterruption, signalExitCode } from '../signals.ts'
 

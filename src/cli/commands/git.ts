@@ -17,9 +17,8 @@ import { topOf, git, lineOf, tryGit, type GitOptions } from '../../git/repositor
 import { readWord } from '../arguments.ts'
 import { defineCommand, type CliCommand } from '../command.ts'
 import { expiryWords } from '../lease-text.ts'
-import { cut, plural } from '../output.ts'
+import { cut, plural, shellWord } from '../output.ts'
 import { missingFileOf, withQuestions } from '../store-access.ts'
-import { shellWord } from '../shell-word.ts'
 import { isTty } from '../terminal.ts'
 
 const HOOKS = ['pre-commit', 'pre-push'] as const

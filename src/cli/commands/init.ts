@@ -16,8 +16,7 @@ import {
   settingsToInstall,
   settingsToRemove,
 } from '../init/settings-file.ts'
-import { visible } from '../output.ts'
-import { shellWord } from '../shell-word.ts'
+import { shellWord, visible } from '../output.ts'
 
 /** What can be set up, and what that changes. */
 interface Target {

@@ -19,9 +19,9 @@ import {
 } from '../../registrar/key-ring.ts'
 import { keySuccession } from '../../registrar/verification-key.ts'
 import { fs } from '../../runtime/file-system.ts'
-import { directoryOption, durationOption, type Option, readWord, textOption } from '../arguments.ts'
+import { directoryOption, durationOption, readWord } from '../arguments.ts'
 import { type CliCall, type CliCommand, defineCommand } from '../command.ts'
-import { keyFileOf, withKeyFile } from '../key-file.ts'
+import { KEYS_OPTION, keyFileOf, withKeyFile } from '../secret-files.ts'
 import { formatTable, visible } from '../output.ts'
 import { examineLedger } from '../sealed-directory.ts'
 import { waitForTurn } from '../../delegation/turn.ts'
@@ -31,11 +31,6 @@ type Action = (typeof ACTIONS)[number]
 type Change = Exclude<Action, 'ls' | 'export'>
 const DAY_MS = 86_400_000
 const OVERLAP_MS_DEFAULT = 30 * DAY_MS
-
-export const KEYS_OPTION: Option<string> = textOption(
-  'FILE',
-  'the file of keys (default: $TENURE_KEYS, else tenure.keys.json beside the default store)',
-)
 
 const options = {
   keys: KEYS_OPTION,

@@ -12,10 +12,8 @@ import { type Holding, holdingsIn } from '../../ledger/holdings.ts'
 import { replayLedger } from '../../ledger/replay-ledger.ts'
 import { LedgerChain } from '../../ledger/sealed-ledger.ts'
 import { importLedger } from '../../open.ts'
-import { isSigning, type KeyRing } from '../../registrar/key-ring.ts'
 import { LeaseReducer } from '../../registrar/lease-reducer.ts'
 import { ledgerRecord } from '../../registrar/payloads.ts'
-import { keySuccession, type VerificationKey } from '../../registrar/verification-key.ts'
 import type { Questions } from '../../service/lease-questions.ts'
 import {
   directoryOption,
@@ -28,17 +26,16 @@ import {
 import { type CliCall, type CliCommand, defineCommand } from '../command.ts'
 import type { Identity } from '../identity.ts'
 import { instantOption } from '../instant.ts'
-import { keyFileOf, noteLedger } from '../key-file.ts'
 import { leaseTable, sharingWords } from '../lease-text.ts'
 import { LedgerSealer, sealRepeatedly } from '../ledger-sealer.ts'
 import { eventsAfter, ledgerDirectoryOf, storeFilesOf } from '../ledger-source.ts'
-import { verdictText, verifyDirectory } from '../ledger-verdict.ts'
+import { keysOfOne, verdictText, verifyDirectory } from '../ledger-verdict.ts'
 import { clockTime, formatTable, type Paint, plural, visible } from '../output.ts'
 import type { Printer } from '../printer.ts'
 import { readResourceArgument } from '../resource-argument.ts'
 import { sealedEvents } from '../sealed-directory.ts'
+import { KEYS_OPTION, keyFileOf, noteLedger } from '../secret-files.ts'
 import { given, withQuestions } from '../store-access.ts'
-import { KEYS_OPTION } from './keys.ts'
 type LedgerCall = CliCall<LedgerTable>
 
 const ACTIONS = {
@@ -181,20 +178,6 @@ async function verify({ options, identity, printer, cwd }: LedgerCall): Promise<
     ...{ directory, keys, copy, identity, retentionDays: options.retention },
   })
   return printer.verdict(verdict.ok, verdict, () => visible(verdictText(verdict)))
-}
-
-/** The keys of the one registrar whose ledger is verified: the one that was named, or that signs here, or the only one. */
-export function keysOfOne(
-  { keys }: KeyRing,
-  named: string | undefined,
-): readonly VerificationKey[] {
-  const keyId = named ?? (keys.find(isSigning) ?? keys[0])?.keyId
-  if (keyId === undefined) return []
-  const succession = keySuccession(keys, keyId)
-  if (succession.length === 0) throw invalid('key', 'must be one that the file of keys has', keyId)
-  const isClear = named !== undefined || keys.some(isSigning) || succession.length === keys.length
-  if (isClear) return succession
-  throw invalid('keys', 'must be of one registrar, or --key must say whose ledger it is', keyId)
 }
 
 async function replay({

@@ -14,10 +14,9 @@ import {
 } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { formatSpan } from '../duration.ts'
-import { withTurnOf } from '../key-file.ts'
 import { formatTable, plural, visible } from '../output.ts'
 import { given } from '../store-access.ts'
-import { tokenFileOf, TOKENS_OPTION } from '../token-file.ts'
+import { tokenFileOf, TOKENS_OPTION, withTurnOf } from '../secret-files.ts'
 
 const ACTIONS = ['create', 'ls', 'revoke'] as const
 type Action = (typeof ACTIONS)[number]

@@ -2,7 +2,7 @@
  * Which file tells a coding agent's client to ask Tenure, and what must be in it. Events of one client and of another differ
  * in name only: a session begins and ends, a subagent ends, a tool is about to be used and was used.
  */
-import { shellWord } from '../shell-word.ts'
+import { shellWord } from '../output.ts'
 import type { HookEntries, IsOwnHook } from './hook-settings.ts'
 
 export interface ClientSettings {

@@ -1,20 +1,53 @@
-/** Where the command line keeps its keys, and how it changes them. */
+/** Where the command line keeps its keys and the tokens of a server, and how it changes them. */
 import path from 'node:path'
 import { invalid, isLeaseError } from '../core/errors.ts'
 import { linkedFile, makeDirectoryFor, readKeyFile, writeKeyFile } from '../delegation/key-file.ts'
 import type { KeyRing } from '../registrar/key-ring.ts'
 import { report } from '../runtime/diagnostics.ts'
+import { fs } from '../runtime/file-system.ts'
+import { textOption, type Option } from './arguments.ts'
 import { defaultDirectory } from './default-store.ts'
 import { fromEnv } from './identity.ts'
 import { waitForTurn } from '../delegation/turn.ts'
 
-const KEY_FILE = 'tenure.keys.json'
+export const KEYS_OPTION: Option<string> = textOption(
+  'FILE',
+  'the file of keys (default: $TENURE_KEYS, else tenure.keys.json beside the default store)',
+)
+
+export const TOKENS_OPTION: Option<string> = textOption(
+  'FILE',
+  'the file of tokens (default: $TENURE_TOKENS, else tenure.tokens.json beside the default store, if it is there)',
+)
+
+type Secrets = 'keys' | 'tokens'
 
 export function keyFileOf(given: string | undefined, cwd: string): string {
-  const named = given ?? fromEnv(process.env, 'TENURE_KEYS')
-  if (named === undefined) return path.join(defaultDirectory(cwd, process.env), KEY_FILE)
-  if (named === '') throw invalid('keys', 'must be a path', named)
+  return namedFile('keys', given, cwd) ?? usualFile('keys', cwd)
+}
+
+export function tokenFileOf(given: string | undefined, cwd: string): string {
+  return namedFile('tokens', given, cwd) ?? usualFile('tokens', cwd)
+}
+
+/** Null where none was named or made: then no token is needed. */
+export function servedTokenFile(given: string | undefined, cwd: string): string | null {
+  const named = namedFile('tokens', given, cwd)
+  if (named !== null) return named
+  const file = usualFile('tokens', cwd)
+  return fs.existsSync(file) ? file : null
+}
+
+/** The file that the option or the variable names; null where neither does. */
+function namedFile(what: Secrets, given: string | undefined, cwd: string): string | null {
+  const named = given ?? fromEnv(process.env, `TENURE_${what.toUpperCase()}`)
+  if (named === undefined) return null
+  if (named === '') throw invalid(what, 'must be a path', named)
   return path.resolve(cwd, named)
+}
+
+function usualFile(what: Secrets, cwd: string): string {
+  return path.join(defaultDirectory(cwd, process.env), `tenure.${what}.json`)
 }
 
 export function withKeyFile<Result>(
