@@ -3,6 +3,7 @@ import fs from 'node:fs'
 import { isLeaseError, messageOf } from '../core/errors.ts'
 import { existingDirectory, hasCode } from '../runtime/file-system.ts'
 import type { Checkup } from '../store-port/store.ts'
+import { useAndClose } from './store-access.ts'
 import { accessError, loadSqlite, sqliteDriverName } from '../drivers/sqlite-driver.ts'
 
 export interface Check {
@@ -60,16 +61,10 @@ export async function checkStore(open: (() => Promise<Checkup>) | undefined): Pr
 /** What an operator may ask of a store, each by the name of its option. */
 export async function acceptClock(open: (() => Promise<Checkup>) | undefined): Promise<Check> {
   return attempt('accept-clock', async () => {
-    const checkup = await open?.()
-    try {
-      const done = await checkup?.acceptClock?.()
-      if (done === undefined) {
-        throw new Error('there is nothing to do for --accept-clock on this store')
-      }
-      return done
-    } finally {
-      await checkup?.close()
-    }
+    const accept = async (checkup: Checkup): Promise<string | undefined> => checkup.acceptClock?.()
+    const done = open === undefined ? undefined : await useAndClose(await open(), accept)
+    if (done !== undefined) return done
+    throw new Error('there is nothing to do for --accept-clock on this store')
   })
 }
 

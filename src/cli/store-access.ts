@@ -12,18 +12,25 @@ import type { Questions } from '../service/lease-questions.ts'
 import { readAddress, type StoreOptions } from '../store-address.ts'
 import type { Identity } from './identity.ts'
 
+/** Works with what was opened, and closes it again. */
+export async function useAndClose<Opened extends { close(): Promise<void> }, Result>(
+  opened: Opened,
+  work: (opened: Opened) => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await work(opened)
+  } finally {
+    await opened.close()
+  }
+}
+
 /** For commands that only look. */
 export async function withQuestions<Result>(
   identity: Identity,
   work: (questions: Questions) => Promise<Result>,
 ): Promise<Result> {
   requireStore(identity)
-  const questions = await openQuestions(identity.url, storeOptionsOf(identity))
-  try {
-    return await work(questions)
-  } finally {
-    await questions.close()
-  }
+  return useAndClose(await openQuestions(identity.url, storeOptionsOf(identity)), work)
 }
 
 /** For commands that end something, or look for who waits for whom: nothing is held, nothing waits. */
@@ -32,12 +39,7 @@ export async function withApi<Result>(
   work: (api: LeaseApi) => Promise<Result>,
 ): Promise<Result> {
   requireStore(identity)
-  const api = await openApi(identity.url, optionsOf(identity))
-  try {
-    return await work(api)
-  } finally {
-    await api.close()
-  }
+  return useAndClose(await openApi(identity.url, optionsOf(identity)), work)
 }
 
 /** How long a command waits for what it wants, and what ends the wait before. */
@@ -60,12 +62,7 @@ export async function withTenure<Result>(
   const session = identity.session === null ? {} : { session: identity.session, sequential: true }
   const options = { ...optionsOf(identity), ...session }
   const opened = await openWithin(patience, () => openTenure(identity.url, options))
-  const { tenure, waitMs } = opened
-  try {
-    return await work(tenure, { waitMs })
-  } finally {
-    await tenure.close()
-  }
+  return useAndClose(opened.tenure, (tenure) => work(tenure, { waitMs: opened.waitMs }))
 }
 
 const REOPEN_MS = 100

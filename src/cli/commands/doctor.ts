@@ -25,7 +25,7 @@ import { proveGit } from '../init/git-hooks.ts'
 import { proveLfs } from '../init/lfs-settings.ts'
 import { proveMcp } from '../init/mcp-settings.ts'
 import { interruptible, signalExitCode } from '../signals.ts'
-import { optionsOf } from '../store-access.ts'
+import { optionsOf, useAndClose } from '../store-access.ts'
 import { runProgram, type ProgramEnd } from '../../runtime/programs.ts'
 import {
   CLIENT_SETTINGS,
@@ -122,17 +122,14 @@ function convert(identity: Identity): Promise<Check> {
 async function examineStore(identity: Identity): Promise<readonly Check[]> {
   const further: Check[] = []
   const opened = await attempt('store', async () => {
-    const api = await openApi(identity.url, optionsOf(identity))
-    try {
+    return useAndClose(await openApi(identity.url, optionsOf(identity)), async (api) => {
       const { clock, durability } = api.store
       further.push({ name: 'clock', ok: true, detail: clock })
       further.push({ name: 'durability', ok: true, detail: durability })
       // Other stores were asked when they were opened; a server is only now: is it there, and does it take the token?
       if (/^https?:/.test(identity.url)) await api.settingRows()
       return `${api.store.url} opens`
-    } finally {
-      await api.close()
-    }
+    })
   })
   return [opened, ...further]
 }

@@ -14,7 +14,7 @@ import { systemRuntime } from '../../runtime/system-runtime.ts'
 import { durationOption, flag, readWord, textOption, wordOption } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import { formatTable, plural, relativeTime, visible, type Cell, type Colour } from '../output.ts'
-import { given, storeOptionsOf, requireStore } from '../store-access.ts'
+import { given, requireStore, storeOptionsOf, useAndClose } from '../store-access.ts'
 
 const ACTIONS = ['ls', 'nodes', 'owners', 'drain'] as const
 type Action = (typeof ACTIONS)[number]
@@ -95,13 +95,11 @@ async function withLayout(
   requireStore(identity)
   const { prefix, layout: name } = options
   const wanted = { ...given({ prefix, layout: name }), ...storeOptionsOf(identity), ready: false }
-  const { layout: opened } = await openLayout(identity.url, wanted)
-  try {
-    await opened.open(null)
-    return await work(opened)
-  } finally {
-    await opened.close()
-  }
+  const { layout } = await openLayout(identity.url, wanted)
+  return useAndClose(layout, async () => {
+    await layout.open(null)
+    return work(layout)
+  })
 }
 
 async function look({ options }: CliCall<FleetTable>, opened: FleetLayout): Promise<Overview> {

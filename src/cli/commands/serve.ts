@@ -18,7 +18,7 @@ import { ledgerDirectoryOf } from '../ledger-source.ts'
 import { loadServer } from '../optional-packages.ts'
 import { visible } from '../output.ts'
 import { listenForInterruption } from '../signals.ts'
-import { given, storeOptionsOf } from '../store-access.ts'
+import { given, storeOptionsOf, useAndClose } from '../store-access.ts'
 import { KEYS_OPTION, keyFileOf, servedTokenFile, TOKENS_OPTION } from '../secret-files.ts'
 import { checkpointsFile, readCheckpoints } from '../../delegation/ledger-files.ts'
 import { keysOfOne, verdictText, verifyDirectory, type VerifyDirectory } from '../ledger-verdict.ts'
@@ -109,12 +109,10 @@ function pollFleetOf(url: string): ServerOptions['pollFleet'] {
   return async (prefix) => {
     const { openLayout } = await import('../../open-fleet.ts')
     const { layout } = await openLayout(url, { layout: 'poll', prefix, ready: false })
-    try {
+    return useAndClose(layout, async () => {
       await layout.open(null)
-      return await readOverview(layout, { nowMs: Date.now(), leaseTtlMs: LEASE_TTL_MS_DEFAULT })
-    } finally {
-      await layout.close()
-    }
+      return readOverview(layout, { nowMs: Date.now(), leaseTtlMs: LEASE_TTL_MS_DEFAULT })
+    })
   }
 }
 

@@ -6,6 +6,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { openTenure } from '../../open.ts'
 import { fs } from '../../runtime/file-system.ts'
+import { useAndClose } from '../store-access.ts'
 
 export interface ProofFile {
   readonly directory: string
@@ -34,17 +35,14 @@ export async function withHeldFile<Result>(
     fs.writeFileSync(file, 'held\n')
     const holder = `somebody-else-${process.pid}`
     const store = `sqlite:${path.join(directory, 'leases.db')}`
-    const tenure = await openTenure(store, { holder })
     const options = { ttlMs: HELD_MS, autoRenew: false, reason: 'tenure doctor tries it' }
-    try {
+    return await useAndClose(await openTenure(store, { holder }), async (tenure) => {
       await tenure.acquire(`file:${file}`, options)
       // Hooks remember what a session has read there.
       const own = { TENURE_STORE: store, XDG_STATE_HOME: path.join(directory, 'state') }
       const env = { ...cleanEnv(), ...own, TENURE_HOLDER: 'tenure-doctor' }
-      return await trial({ directory: work, file, holder, env })
-    } finally {
-      await tenure.close()
-    }
+      return trial({ directory: work, file, holder, env })
+    })
   } finally {
     process.off('exit', remove)
     remove()
