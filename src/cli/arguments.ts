@@ -178,12 +178,9 @@ function readOption<Table extends OptionTable>(
 }
 
 function unknownOption(options: OptionTable, spelling: string): LeaseError {
-  const near = nearest(
-    spelling,
-    Object.keys(options).map((name) => `--${name}`),
-  )
-  const hint = near === null ? '' : ` (did you mean ${near}?)`
-  return usageError('option', `option must be one that --help lists, got ${show(spelling)}${hint}`)
+  const known = Object.keys(options).map((name) => `--${name}`)
+  const got = gotInstead(spelling, known)
+  return usageError('option', `option must be one that --help lists, ${got}`)
 }
 
 function checkPositionals(shape: CommandShape<OptionTable>, given: readonly string[]): void {
@@ -200,12 +197,18 @@ function missing({ name }: Positional, where: string): LeaseError {
   return usageError(name, `${name} must be given${where}, got nothing (see --help)`)
 }
 
-function usageError(field: string, message: string): LeaseError {
+export function usageError(field: string, message: string): LeaseError {
   return new LeaseError('INVALID_INPUT', message, { details: { field } })
 }
 
 /** Longer than any option; a longer word is no mistyped one. */
 const WORD_LENGTH_MAX = 40
+
+/** What came instead of a known word, and which of them the caller probably meant. */
+export function gotInstead(word: string, known: readonly string[]): string {
+  const near = nearest(word, known)
+  return `got ${show(word)}${near === null ? '' : ` (did you mean ${near}?)`}`
+}
 
 /** The known word that the caller probably meant, or null when none is close. */
 export function nearest(word: string, known: readonly string[]): string | null {

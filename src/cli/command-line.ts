@@ -1,6 +1,6 @@
 /** From the words on the command line to a command's exit status. */
-import { ERROR_TABLE, LeaseError, show } from '../core/errors.ts'
-import { asksFor, nearest, parseArguments } from './arguments.ts'
+import { ERROR_TABLE } from '../core/errors.ts'
+import { asksFor, gotInstead, parseArguments, usageError } from './arguments.ts'
 import { COMMANDS, type CommandEntry } from './command-list.ts'
 import { COMMON_OPTIONS } from './command.ts'
 import { STDERR, STDOUT, write } from './terminal.ts'
@@ -36,7 +36,7 @@ async function withoutCommand(words: readonly string[]): Promise<number> {
   if (asksFor(words, '--help', '-h')) return printHelp(undefined)
   if (words.length > 0) {
     parseArguments({ options: COMMON_OPTIONS, positionals: [] }, words)
-    throw usageError('command must be given, got nothing (see tenure --help)')
+    throw usageError('command', 'command must be given, got nothing (see tenure --help)')
   }
   const { overview } = await import('./help.ts')
   write(STDERR, `${overview()}\n`)
@@ -62,11 +62,6 @@ function print(text: string): number {
 function find(name: string): CommandEntry {
   const entry = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
   if (entry !== undefined) return entry
-  const near = nearest(name, Object.keys(COMMANDS))
-  const hint = near === null ? '' : ` (did you mean ${near}?)`
-  throw usageError(`command must be one that tenure --help lists, got ${show(name)}${hint}`)
-}
-
-function usageError(message: string): LeaseError {
-  return new LeaseError('INVALID_INPUT', message, { details: { field: 'command' } })
+  const got = gotInstead(name, Object.keys(COMMANDS))
+  throw usageError('command', `command must be one that tenure --help lists, ${got}`)
 }

@@ -1,7 +1,7 @@
 /** The help pages, made from the same tables that parse the command line. */
 import { COMMANDS } from './command-list.ts'
 import { COMMON_OPTIONS, type CliCommand } from './command.ts'
-import type { OptionTable, Positional } from './arguments.ts'
+import type { Option, Positional } from './arguments.ts'
 
 const LINE_LENGTH_MAX = 100
 
@@ -34,8 +34,10 @@ export function overview(): string {
 
 export function commandPage(name: string, command: CliCommand): string {
   const { positionals, rest, options } = command.shape
-  const own = Object.entries(options).filter(([option, value]) => !isCommon(option, value))
-  const shared = Object.entries(options).filter(([option, value]) => isCommon(option, value))
+  // An option of the command's own can have the name of a common one.
+  const isCommon = ([option, value]: Row): boolean => COMMON_OPTIONS[option] === value
+  const own = Object.entries(options).filter((row) => !isCommon(row))
+  const shared = Object.entries(options).filter(isCommon)
   const words = [...positionals, ...(rest === undefined ? [] : [rest])]
   return [
     `tenure ${name}: ${COMMANDS[name]?.summary ?? ''}`,
@@ -44,18 +46,12 @@ export function commandPage(name: string, command: CliCommand): string {
     '',
     ...section(words.map((word) => [word.name, word.help])),
     ...command.notes.flatMap((note) => [...wrap(note, 0), '']),
-    ...(own.length === 0 ? [] : ['Options:', ...section(optionRows(Object.fromEntries(own)))]),
+    ...(own.length === 0 ? [] : ['Options:', ...section(own.map(helpRow))]),
     'Everywhere:',
-    ...section(optionRows(Object.fromEntries(shared))),
+    ...section(shared.map(helpRow)),
     command.examples.length === 1 ? 'Example:' : 'Examples:',
     ...command.examples.map((example) => `  ${example}`),
   ].join('\n')
-}
-
-function isCommon(name: string, option: unknown): boolean {
-  return Object.entries(COMMON_OPTIONS).some(
-    ([common, value]) => common === name && value === option,
-  )
 }
 
 function usage(name: string, { shape }: CliCommand): string {
@@ -69,12 +65,11 @@ function bracketed({ name, optional, several }: Positional): string {
   return optional === true ? `[${word}]` : word
 }
 
+type Row = readonly [name: string, option: Option<unknown>]
 type HelpRow = readonly [label: string, text: string]
 
-function optionRows(options: OptionTable): readonly HelpRow[] {
-  return Object.entries(options).map(([name, { placeholder, help }]) => {
-    return [placeholder === null ? `--${name}` : `--${name} ${placeholder}`, help]
-  })
+function helpRow([name, { placeholder, help }]: Row): HelpRow {
+  return [placeholder === null ? `--${name}` : `--${name} ${placeholder}`, help]
 }
 
 function section(rows: readonly HelpRow[]): readonly string[] {

@@ -99,16 +99,12 @@ async function run(call: CliCall<TokensTable>): Promise<number> {
   return 0
 }
 
-const OF_CREATE = [
-  ...['name', 'role', 'as', 'resource', 'any-namespace'],
-  ...['max-leases', 'max-priority', 'max-ttl', 'max-requests'],
-] as readonly (keyof TokensTable)[]
-
-function refuseForeignOptions({ options }: CliCall<TokensTable>, action: Action): void {
+/** All but the file are options of `create`. */
+function refuseForeignOptions(call: CliCall<TokensTable>, action: Action): void {
   if (action === 'create') return
-  for (const name of OF_CREATE) {
-    if (options[name] !== undefined)
-      throw invalid(name, `must not be given to tokens ${action}`, name)
+  const named = new Set(Object.keys(call.options))
+  for (const name of Object.keys(options).filter((option) => option !== 'tokens')) {
+    if (named.has(name)) throw invalid(name, `must not be given to tokens ${action}`, name)
   }
 }
 
