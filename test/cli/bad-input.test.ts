@@ -240,6 +240,17 @@ describe('bad input', () => {
     expect(['no store', []]).toContainEqual(await contents(shop))
   })
 
+  it.each([
+    ['a key', ['no_such_key', '5'], '"no_such_key"'],
+    ['a value', ['max_renewals', 'many'], '"many"'],
+  ])('a setting with %s that there is not makes no store', async (_what, words, got) => {
+    const shop = workshop()
+    const file = path.join(shop.directory, 'mistyped.db')
+    const args = ['config', 'set', ...words, '--store', `sqlite:${file}`]
+    expectOneLine(await shop.hosted(args), 'INVALID_INPUT', [got])
+    expect(fs.existsSync(file)).toBe(false)
+  })
+
   it('an unknown state and an unknown release reason have codes of their own', async () => {
     const shop = workshop()
     const state = await shop.tenure(['ls', '--state', 'asleep'])

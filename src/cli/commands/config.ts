@@ -3,6 +3,7 @@ import type { Tenure } from '../../client/contract.ts'
 import { invalid } from '../../core/errors.ts'
 import {
   parseSettingKey,
+  parseSettingValue,
   SETTING_KEYS,
   SETTING_TABLE,
   type SettingKey,
@@ -49,9 +50,13 @@ async function run(call: CliCall<typeof options>): Promise<number> {
   const target =
     call.options.for === undefined ? {} : { for: readTarget(call.options.for, call.cwd) }
   if (action !== 'set') requireStore(call.identity)
+  if (action === 'ls') {
+    return withTenure(call.identity, NO_PATIENCE, (tenure) => list(call, tenure, target.for))
+  }
+  const setting = parseSettingKey(key)
+  // What is refused must not have made a store.
+  if (action === 'set') parseSettingValue(setting, value)
   return withTenure(call.identity, NO_PATIENCE, async (tenure) => {
-    if (action === 'ls') return list(call, tenure, target.for)
-    const setting = parseSettingKey(key)
     if (action === 'set') await sendAgain(() => tenure.config.set(setting, value ?? '', target))
     if (action === 'unset') await sendAgain(() => tenure.config.unset(setting, target))
     const now = await tenure.config.get(setting, target)
