@@ -4,6 +4,7 @@ import { createRequire } from 'node:module'
 import path from 'node:path'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
+import type { LeaseList } from '../../src/service/lease-api.ts'
 import { addSeedLease, makeSeedDatabase } from '../files/seed-database.ts'
 import { workshop, type Ended, type Workshop } from './tenure-process.ts'
 
@@ -114,6 +115,18 @@ function usual(database: SqliteDatabase): void {
 }
 
 describe('tenure import seed-c', () => {
+  it('fills the namespace that the URL of the store names', async () => {
+    await makeSource(usual)
+    const named = `sqlite:${target}?namespace=team`
+    const words = ['import', 'seed-c', source, '--store', named]
+    expect(await shop.hosted(words)).toMatchObject({ code: 0, stderr: '' })
+    const lists = [named, `sqlite:${target}`].map(async (store) => {
+      const { stdout } = await shop.hosted(['ls', '--all', '--json', '--store', store])
+      return (JSON.parse(stdout) as LeaseList).leases.length
+    })
+    expect(await Promise.all(lists)).toEqual([3, 0])
+  })
+
   it('takes over what is live, what has ended, the history and the configuration', async () => {
     await makeSource(usual)
     const before = filesOfSource()

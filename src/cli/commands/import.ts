@@ -15,6 +15,7 @@ import {
 import { US_PER_MS, type Now, type Tick } from '../../core/time.ts'
 import { fs, ifThere } from '../../runtime/file-system.ts'
 import { restoreLedger } from '../../service/restore-ledger.ts'
+import { escapedPath, readAddress } from '../../store-address.ts'
 import type { Store } from '../../store-port/store.ts'
 import {
   loadSqlite,
@@ -23,7 +24,6 @@ import {
   withAccess,
 } from '../../drivers/sqlite-driver.ts'
 import { SEED_LEASE_COLUMNS, isTenureStore } from '../../store/sqlite/file-origin.ts'
-import { SqliteStore } from '../../store/sqlite/sqlite-store.ts'
 import type { EventCommon, LeaseEvent } from '../../core/event.ts'
 import {
   parseHolder,
@@ -39,7 +39,7 @@ import { readWord, type OptionTable } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import type { Identity } from '../identity.ts'
 import { plural, visible } from '../output.ts'
-import { missingFileOf } from '../store-access.ts'
+import { missingFileOf, storeOptionsOf, useAndClose } from '../store-access.ts'
 
 export const importCommand: CliCommand = defineCommand({
   positionals: [
@@ -223,18 +223,18 @@ function columnsOf(database: SqliteDatabase, table: string): readonly string[] {
   return (columns.all(table) as (readonly [string])[]).map(([name]) => name)
 }
 
-async function fill(file: string, { namespace }: Identity, source: Source): Promise<Imported> {
-  const store = await SqliteStore.open({ path: file, ...(namespace === null ? {} : { namespace }) })
-  try {
+async function fill(file: string, identity: Identity, source: Source): Promise<Imported> {
+  // All but the file is as the URL says, which may name the namespace.
+  const url = identity.url.replace(/^sqlite:[^?]*/, () => `sqlite:${escapedPath(file)}`)
+  const address = readAddress(url, storeOptionsOf(identity))
+  return useAndClose(await address.open(), async (store) => {
     const taken = takeOverLeases(source, await nowOf(store))
     await restoreLedger(store, taken.events, { resume: false })
     const left = [...source.left, ...taken.left]
     const settings = await configure(store, source.configs, left)
     const { leases, live, events, liveLeft } = taken
     return { leases, live, events: events.length, settings, left, liveLeft }
-  } finally {
-    await store.close()
-  }
+  })
 }
 
 /** The store's own clock, on which what is live will be judged. */
