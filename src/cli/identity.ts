@@ -18,6 +18,8 @@ export interface IdentityOptions {
 
 export interface Identity {
   readonly url: string
+  /** Whether it was named, and is not that of the working directory. */
+  readonly isNamed: boolean
   /** Null when none was named: then the URL may, or it is `default`. */
   readonly namespace: string | null
   readonly holder: string
@@ -29,16 +31,22 @@ export interface Identity {
 
 export function identify(options: IdentityOptions, cwd: string, env: Env): Identity {
   const holder = options.holder ?? fromEnv(env, 'TENURE_HOLDER') ?? defaultHolder(env)
-  const store = options.store ?? fromEnv(env, 'TENURE_STORE') ?? defaultStoreUrl(cwd, env)
+  const store = options.store ?? fromEnv(env, 'TENURE_STORE')
   const namespace = options.namespace ?? fromEnv(env, 'TENURE_NAMESPACE')
   const session = options.session ?? fromEnv(env, 'TENURE_SESSION')
   return {
-    url: absoluteUrl(store, cwd),
+    url: store === undefined ? defaultStoreUrl(cwd, env) : absoluteUrl(store, cwd),
+    isNamed: store !== undefined,
     namespace: namespace === undefined ? null : parseNamespace(namespace),
     holder: parseHolder(holder),
     session: session === undefined ? null : parseSession(session),
     token: fromEnv(env, 'TENURE_TOKEN') ?? null,
   }
+}
+
+/** The store that was named, or else that of a directory's repository. */
+export function storeFor({ url, isNamed }: Identity, directory: string, env: Env): string {
+  return isNamed ? url : defaultStoreUrl(directory, env)
 }
 
 /**

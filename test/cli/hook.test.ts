@@ -87,6 +87,18 @@ describe('tenure hook', () => {
     expect(fs.existsSync(path.join(root, '.git/tenure.db'))).toBe(false)
   })
 
+  it('is of the store that is named, although the working directory has the same without a name', async () => {
+    const here = checkout()
+    const there = checkout()
+    const call = { tool_name: 'Edit', tool_input: { file_path: path.join(there.root, 'a.ts') } }
+    const made = path.join(here.root, '.git/tenure.db')
+    await here.hook('claude', here.event('s1', 'PreToolUse', call), {
+      TENURE_STORE: `sqlite:${made}`,
+    })
+    expect(fs.existsSync(made)).toBe(true)
+    expect(fs.existsSync(path.join(there.root, '.git/tenure.db'))).toBe(false)
+  })
+
   it('gives the shell of a session the name of its holder', async () => {
     const { root, hook, event } = checkout()
     const file = path.join(root, '.git/environment')

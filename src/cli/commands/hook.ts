@@ -11,8 +11,8 @@ import { fs } from '../../runtime/file-system.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import { readWord, textOption } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
-import { defaultStoreUrl, stateDirectory } from '../default-store.ts'
-import { fromEnv } from '../identity.ts'
+import { stateDirectory } from '../default-store.ts'
+import { fromEnv, storeFor, type Identity } from '../identity.ts'
 import { missingFileOf, optionsOf, storeOptionsOf } from '../store-access.ts'
 import { isTty, STDERR, STDOUT, write } from '../terminal.ts'
 
@@ -50,7 +50,7 @@ async function run(call: CliCall<typeof options>): Promise<number> {
       processId: process.ppid,
       memoryDirectory: path.join(stateDirectory(env), 'hooks'),
       projectDirectory: env['CLAUDE_PROJECT_DIR'] ?? env['GEMINI_PROJECT_DIR'] ?? null,
-      storeOf: storesOf(call),
+      storeOf: storesOf(call.identity),
     },
   })
   if (answer.stdout !== '') write(STDOUT, answer.stdout)
@@ -60,13 +60,12 @@ async function run(call: CliCall<typeof options>): Promise<number> {
 }
 
 /** The store that was named, or that of the repository which a file is in. */
-function storesOf({ identity, cwd }: CliCall<typeof options>): (directory: string) => HookStore {
-  const isNamed = identity.url !== defaultStoreUrl(cwd, process.env)
+function storesOf(identity: Identity): (directory: string) => HookStore {
   const known = new Map<string, HookStore>()
   return (directory) => {
     const found = known.get(directory)
     if (found !== undefined) return found
-    const url = isNamed ? identity.url : defaultStoreUrl(directory, process.env)
+    const url = storeFor(identity, directory, process.env)
     const place = { ...identity, url }
     const { namespace } = identity
     const store: HookStore = {

@@ -7,10 +7,9 @@ import { fs } from '../../runtime/file-system.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import { version } from '../../runtime/version.ts'
 import { ServerWaits } from '../../server/server-waits.ts'
-import type { LeaseApi } from '../../service/lease-api.ts'
 import { directoryOption } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
-import { defaultStoreUrl } from '../default-store.ts'
+import { storeFor } from '../identity.ts'
 import { loadWith } from '../optional-packages.ts'
 import { readReach } from '../resource-argument.ts'
 import { listenForInterruption } from '../signals.ts'
@@ -41,11 +40,12 @@ async function run(call: CliCall<McpTable>): Promise<number> {
     return import('../../mcp/mcp-server.ts')
   })
   const root = rootOf(call)
-  const api = await openApi(storeOf(call, root), optionsOf(call.identity))
+  const { identity } = call
+  const api = await openApi(storeFor(identity, root, process.env), optionsOf(identity))
   const interruption = listenForInterruption()
   const keeper = new LeaseKeeper(api, systemRuntime)
   const waits = new ServerWaits({ api, runtime: systemRuntime, onGrant: () => undefined })
-  const host = hostOn(api, { waits, keeper, root, holder: call.identity.holder })
+  const host = { ...hostOn(waits, keeper, root), api, holder: identity.holder }
   // As the SDK writes, which hears of a client that reads no more: what was taken is released when stdin ends.
   const write = (text: string): void => void process.stdout.write(text)
   const streams = { input: process.stdin, write }
@@ -70,22 +70,14 @@ function rootOf({ options, cwd }: CliCall<McpTable>): string {
   throw invalid('root', 'must be a directory', root)
 }
 
-/** The store that was named, or that of the root. */
-function storeOf({ identity, cwd }: CliCall<McpTable>, root: string): string {
-  const isNamed = identity.url !== defaultStoreUrl(cwd, process.env)
-  return isNamed ? identity.url : defaultStoreUrl(root, process.env)
-}
-
-interface HostParts {
-  readonly waits: ServerWaits
-  readonly keeper: LeaseKeeper
-  readonly root: string
-  readonly holder: string
-}
-
-function hostOn(api: LeaseApi, { waits, keeper, root, holder }: HostParts): LeaseHost {
+/** What was granted is renewed by the keeper, and paths are taken from the root. */
+function hostOn(
+  waits: ServerWaits,
+  keeper: LeaseKeeper,
+  root: string,
+): Omit<LeaseHost, 'api' | 'holder'> {
   return {
-    ...{ runtime: systemRuntime, api, holder, ttlMs: null },
+    ...{ runtime: systemRuntime, ttlMs: null },
     lifetime: 'They are renewed while this server lives, four hours at most.',
     acquire: (request, connection) => waits.acquire(request, connection),
     acquireAll: (request, connection) => waits.acquireAll(request, connection),
