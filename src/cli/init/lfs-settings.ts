@@ -1,5 +1,6 @@
 /** Where Git LFS finds its locks: a section of `.lfsconfig`, which every clone of the repository has. */
 import path from 'node:path'
+import { messageOf } from '../../core/errors.ts'
 import { parseJson } from '../../runtime/json-text.ts'
 import { LFS_ROOT_HEADER } from '../../server/lfs-http.ts'
 import { attempt, type Check } from '../checkup.ts'
@@ -67,7 +68,9 @@ type Asker = Pick<Identity, 'holder' | 'token'>
 export async function proveLfs(cwd: string, asker: Asker): Promise<readonly Check[]> {
   const found = await attempt('lfs', async () => {
     const url = await lfsUrl(cwd)
-    return url === null ? '' : ask(url, asker)
+    if (url === null) return ''
+    requireReadable(url)
+    return ask(url, asker)
   })
   return found.detail === '' ? [] : [found]
 }
@@ -86,6 +89,16 @@ async function ask(given: string, asker: Asker): Promise<string> {
   const why = typeof answer?.message === 'string' ? `: ${answer.message}` : ''
   const advice = [401, 403].includes(response.status) ? ' (TENURE_TOKEN)' : ''
   throw new Error(`${url} answers with ${response.status}${why}${advice}`)
+}
+
+/** What it says is not shown: a password may be part of it. */
+function requireReadable(text: string): void {
+  try {
+    const { username, password } = new URL(text)
+    decodeURIComponent(username + password)
+  } catch (cause) {
+    throw new Error(`the url in ${LFS_FILE} cannot be read: ${messageOf(cause)}`, { cause })
+  }
 }
 
 function withoutCredentials(given: string): string {

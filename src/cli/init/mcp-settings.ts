@@ -33,13 +33,18 @@ export function mcpPlan([program = '', ...words]: readonly string[]): SettingsPl
   }
 }
 
-/** How a client starts Tenure's server; null where the settings have none. */
+/** How a client starts Tenure's server; null where the settings have none that it starts. */
 export function mcpCommand(text: string): readonly string[] | null {
   const servers = member(readJsonText(text), SERVERS)
   const found = servers === null ? null : member(servers.node, NAME)
   if (found === null) return null
-  const { command, args } = valueOf(found.node) as Readonly<Record<string, unknown>>
-  return [command, ...(Array.isArray(args) ? (args as readonly unknown[]) : [])].map(String)
+  const server = valueOf(found.node) as Readonly<Record<string, unknown>> | null
+  const { command, args, url } = server ?? {}
+  if (typeof command === 'string') {
+    return [command, ...(Array.isArray(args) ? (args as readonly unknown[]) : []).map(String)]
+  }
+  if (typeof url === 'string') return null
+  throw new JsonTextError(`${SERVERS}.${NAME} must have a command or a url`)
 }
 
 function withServer(text: string, server: Readonly<Record<string, unknown>>): string {

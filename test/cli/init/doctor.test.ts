@@ -131,4 +131,34 @@ describe('tenure doctor', () => {
     }
     expect(Object.keys(await findings(repository))).toEqual(['git pre-commit', 'git pre-push'])
   })
+
+  it.each([
+    ['null', 'wrong: file must be JSON with the settings of hooks or servers'],
+    ['{ "args": ["mcp"] }', 'mcpServers.tenure must have a command or a url'],
+    ['{ "type": "http", "url": "http://127.0.0.1:7420/mcp" }', null],
+  ])('says of the server of MCP %j what it lacks', async (server, words) => {
+    const repository = temporaryRepository()
+    repository.write('.mcp.json', `{ "mcpServers": { "tenure": ${server} } }`)
+    const { mcp } = await findings(repository)
+    if (words === null) expect(mcp).toBe(undefined)
+    else expect(mcp).toContain(words)
+  })
+
+  it.each([
+    ['not a url', 'Invalid URL'],
+    ['http://a%zz:secret@127.0.0.1:1/x', 'URI malformed'],
+  ])(
+    'says that the server of Git LFS cannot be asked at %j, without its password',
+    async (url, why) => {
+      const repository = temporaryRepository()
+      await repository.tenure(['init', 'lfs', '--write'])
+      change(repository, '.lfsconfig', ['http://127.0.0.1:7420/lfs/default/repo', url])
+      const { stdout } = await repository.run(['doctor', '--json'])
+      const { checks } = JSON.parse(stdout) as { readonly checks: readonly Check[] }
+      const detail = `the url in .lfsconfig cannot be read: ${why}`
+      expect(checks.filter(({ name }) => name === 'lfs')).toEqual([
+        { name: 'lfs', ok: false, detail },
+      ])
+    },
+  )
 })
