@@ -61,6 +61,14 @@ export async function interruptible(
   }
 }
 
+/** Does work that a signal ends at once. What listens to the exit of this process has its turn. */
+export function endedBySignals(work: () => Promise<number>): Promise<number> {
+  return interruptible((interruption) => {
+    interruption.onSignal((name) => process.exit(signalExitCode(name)))
+    return work()
+  })
+}
+
 /** The exit status that a shell shows for a process ended by a signal. */
 export function signalExitCode(name: NodeJS.Signals): number {
   return 128 + (os.constants.signals[name] ?? 0)

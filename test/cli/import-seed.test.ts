@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
 import type { LeaseList } from '../../src/service/lease-api.ts'
 import { addSeedLease, makeSeedDatabase } from '../files/seed-database.ts'
-import { workshop, type Ended, type Workshop } from './tenure-process.ts'
+import { until, workshop, type Ended, type Workshop } from './tenure-process.ts'
 
 const DRIVER = createRequire(import.meta.url).resolve('better-sqlite3')
 const ID = (n: number): string => `0000000${n}-0000-4000-8000-000000000000`
@@ -115,6 +115,22 @@ function usual(database: SqliteDatabase): void {
 }
 
 describe('tenure import seed-c', () => {
+  it('that is interrupted leaves nothing', async () => {
+    await makeSource((database) => {
+      database.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+        INSERT INTO leases SELECT lower(hex(randomblob(4))) || printf('-0000-4000-8000-%012d', i), '/repo/' || i, 'ann',
+        1700000000, 1700003600, 3600, 'expired', 0, 5, 1700000000 FROM n`)
+    })
+    const place = path.dirname(target)
+    fs.mkdirSync(place)
+    const words = ['import', 'seed-c', source, '--store', `sqlite:${target}`]
+    const running = shop.start(words)
+    await until(async () => fs.readdirSync(place).length > 0)
+    running.process.kill('SIGINT')
+    expect(await running.ended).toEqual({ code: 130, stdout: '', stderr: '' })
+    expect(fs.readdirSync(place)).toEqual([])
+  })
+
   it('fills the namespace that the URL of the store names', async () => {
     await makeSource(usual)
     const named = `sqlite:${target}?namespace=team`

@@ -24,7 +24,7 @@ import { visible, type Paint } from '../output.ts'
 import { proveGit } from '../init/git-hooks.ts'
 import { proveLfs } from '../init/lfs-settings.ts'
 import { proveMcp } from '../init/mcp-settings.ts'
-import { interruptible, signalExitCode } from '../signals.ts'
+import { endedBySignals } from '../signals.ts'
 import { optionsOf, useAndClose } from '../store-access.ts'
 import { runProgram, type ProgramEnd } from '../../runtime/programs.ts'
 import {
@@ -56,9 +56,8 @@ export const doctor: CliCommand = defineCommand({
     'tenure doctor --store redis://cache:6379 --accept-clock',
   ],
   run: ({ identity, printer, options, cwd }) => {
-    return interruptible(async (interruption) => {
-      // Whatever hangs: at an exit what is being tried ends as well, and what was made for it goes.
-      interruption.onSignal((name) => process.exit(signalExitCode(name)))
+    // Whatever hangs: at an exit what is being tried ends as well, and what was made for it goes.
+    return endedBySignals(async () => {
       const wanted = new Set(REPAIRS.filter((what) => options[what]))
       const checks = [...(await examine(identity, wanted)), ...(await proveSetUp(cwd, identity))]
       const ok = checks.every((check) => check.ok)

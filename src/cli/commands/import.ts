@@ -39,7 +39,9 @@ import { readWord, type OptionTable } from '../arguments.ts'
 import { defineCommand, type CliCall, type CliCommand } from '../command.ts'
 import type { Identity } from '../identity.ts'
 import { plural, visible } from '../output.ts'
+import { endedBySignals } from '../signals.ts'
 import { missingFileOf, storeOptionsOf, useAndClose } from '../store-access.ts'
+import { withTemporaryDirectory } from '../temporary-directory.ts'
 
 export const importCommand: CliCommand = defineCommand({
   positionals: [
@@ -51,7 +53,7 @@ export const importCommand: CliCommand = defineCommand({
     'Makes the store that --store names, a sqlite: file that does not exist yet or is empty, with the live leases, the ended ones with their history, and the configuration of FILE. Stop the programs that use FILE first: what they write afterwards is not taken over. A line is said for each thing that cannot be: requests that waited or failed, leases that overlapped another one, rows of the history that tell of no lease or of nothing that changed, settings that Tenure does not have. The last line says how many live leases were left out: nobody has their files in the new store.',
   ],
   examples: ['tenure import seed-c old/leases.db --store sqlite:leases.db'],
-  run,
+  run: (call) => endedBySignals(() => run(call)),
 })
 
 interface Imported {
@@ -98,22 +100,22 @@ function existing(url: string): LeaseError {
   return new LeaseError('LEASE_EXISTS', `store must not exist yet, or be an empty file, got ${url}`)
 }
 
-async function takeOver(source: string, target: string, identity: Identity): Promise<Imported> {
-  const workshop = makeWorkshop(target)
-  try {
-    const copy = path.join(workshop, 'source.db')
-    copyDatabase(source, copy)
-    const made = path.join(workshop, 'made.db')
-    const imported = await fill(made, identity, await readSource(copy, source))
-    if (missingFileOf(identity) === null) throw existing(identity.url)
-    // What a database of that name has left beside it when it was removed would be taken for this one's.
-    for (const suffix of ['-wal', '-shm', '-journal'])
-      fs.rmSync(`${target}${suffix}`, { force: true })
-    fs.renameSync(made, target)
-    return imported
-  } finally {
-    fs.rmSync(workshop, { recursive: true, force: true })
-  }
+function takeOver(source: string, target: string, identity: Identity): Promise<Imported> {
+  return withTemporaryDirectory(
+    () => makeWorkshop(target),
+    async (workshop) => {
+      const copy = path.join(workshop, 'source.db')
+      copyDatabase(source, copy)
+      const made = path.join(workshop, 'made.db')
+      const imported = await fill(made, identity, await readSource(copy, source))
+      if (missingFileOf(identity) === null) throw existing(identity.url)
+      // What a database of that name has left beside it when it was removed would be taken for this one's.
+      for (const suffix of ['-wal', '-shm', '-journal'])
+        fs.rmSync(`${target}${suffix}`, { force: true })
+      fs.renameSync(made, target)
+      return imported
+    },
+  )
 }
 
 /** Beside the target: a file cannot be renamed into another file system. */

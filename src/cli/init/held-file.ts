@@ -7,6 +7,7 @@ import path from 'node:path'
 import { openTenure } from '../../open.ts'
 import { fs } from '../../runtime/file-system.ts'
 import { useAndClose } from '../store-access.ts'
+import { withTemporaryDirectory } from '../temporary-directory.ts'
 
 export interface ProofFile {
   readonly directory: string
@@ -24,11 +25,9 @@ export const TRIAL_LIMIT_MS = 30_000
 export async function withHeldFile<Result>(
   trial: (held: ProofFile) => Promise<Result>,
 ): Promise<Result> {
-  const directory = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-doctor-')))
-  // What was tried may be writing there until it has ended.
-  const remove = (): void => fs.rmSync(directory, { recursive: true, force: true, maxRetries: 3 })
-  process.once('exit', remove)
-  try {
+  const make = (): string =>
+    fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-doctor-')))
+  return withTemporaryDirectory(make, async (directory) => {
     const work = path.join(directory, 'work')
     fs.mkdirSync(work)
     const file = path.join(work, 'held.txt')
@@ -36,17 +35,14 @@ export async function withHeldFile<Result>(
     const holder = `somebody-else-${process.pid}`
     const store = `sqlite:${path.join(directory, 'leases.db')}`
     const options = { ttlMs: HELD_MS, autoRenew: false, reason: 'tenure doctor tries it' }
-    return await useAndClose(await openTenure(store, { holder }), async (tenure) => {
+    return useAndClose(await openTenure(store, { holder }), async (tenure) => {
       await tenure.acquire(`file:${file}`, options)
       // Hooks remember what a session has read there.
       const own = { TENURE_STORE: store, XDG_STATE_HOME: path.join(directory, 'state') }
       const env = { ...cleanEnv(), ...own, TENURE_HOLDER: 'tenure-doctor' }
       return trial({ directory: work, file, holder, env })
     })
-  } finally {
-    process.off('exit', remove)
-    remove()
-  }
+  })
 }
 
 function cleanEnv(): Readonly<Record<string, string | undefined>> {
