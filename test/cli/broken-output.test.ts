@@ -5,6 +5,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, expect, it, onTestFinished } from 'vitest'
+import { openLeaseManager } from '../../src/fleet.ts'
 import { workshop } from './tenure-process.ts'
 
 const MAIN = path.resolve(import.meta.dirname, '../../dist/cli/main.js')
@@ -36,6 +37,7 @@ function withOutput(
 ): Promise<{ readonly code: number | null; readonly stderr: string }> {
   const store = ['--store', `sqlite:${path.join(directory, 'leases.db')}`]
   const child = spawn(process.execPath, [MAIN, ...args, ...store], {
+    cwd: directory,
     stdio: ['ignore', stdout === 'closed' ? 'pipe' : stdout, 'pipe'],
     timeout: 45_000,
     killSignal: 'SIGKILL',
@@ -118,6 +120,29 @@ it('a change whose answer does not fit on the disk fails, and says what took eff
     expect(stderr).toMatch(/^tenure: the answer could not be written \(ENOSPC.*\); .*\n$/)
   }
   expect(await exitStatus(['acquire', 'work:W-1', '--holder', 'cyd'], 'closed')).toBe(0)
+}, 60_000)
+
+it('an instance that is drained, and settings that are written, are named where the answer does not fit', async () => {
+  const full = fs.openSync('/dev/full', 'w')
+  onTestFinished(() => fs.closeSync(full))
+  const spans = { leaseTtlMs: 6_000, heartbeatTtlMs: 6_000, refreshMs: 500, callMs: 3_000 }
+  const url = `sqlite:${path.join(directory, 'leases.db')}`
+  const manager = await openLeaseManager(url, { ...spans, name: 'blue' })
+  await manager.start()
+  try {
+    for (const [words, effect] of [
+      [['fleet', 'drain', 'blue'], `${manager.instanceId} is empty`],
+      [['fleet', 'drain', 'blue', '--undo'], `${manager.instanceId} takes part again`],
+      [['init', 'mcp', '--write'], '.mcp.json is made'],
+      [['init', 'mcp', '--remove'], '.mcp.json is removed'],
+    ] as const) {
+      const { code, stderr } = await withOutput(words, full)
+      expect([code, stderr]).toEqual([1, expect.stringContaining(effect)])
+      expect(stderr).toMatch(/^tenure: the answer could not be written \(ENOSPC.*\); .*\n$/)
+    }
+  } finally {
+    await manager.stop()
+  }
 }, 60_000)
 
 const REFUSED = ['acquire', 'work:W-1', '--ttl', '0']

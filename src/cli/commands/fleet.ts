@@ -119,9 +119,8 @@ async function drain(
   await opened.drain(instanceId, isWanted)
   const waitMs = options.wait ?? DRAIN_WAIT_MS_DEFAULT
   const sessions = isWanted ? await untilEmpty(call, opened, { instanceId, waitMs }) : null
-  printer.answer({ instanceId, draining: isWanted, sessions }, () =>
-    visible(isWanted ? `${instanceId} is empty` : `${instanceId} takes part again`),
-  )
+  const effect = isWanted ? `${instanceId} is empty` : `${instanceId} takes part again`
+  printer.effect(effect, { instanceId, draining: isWanted, sessions }, () => visible(effect))
   return 0
 }
 

@@ -77,13 +77,17 @@ export const init: CliCommand = defineCommand({
     const changes = isRemoval ? await target.remove(cwd) : await target.install(cwd, command)
     const written = options.write === true || isRemoval
     if (written) for (const change of changes) applyChange(change)
-    printer.answer({ target: name, written, changes: changes.map(plainChange) }, () => {
+    const answer = { target: name, written, changes: changes.map(plainChange) }
+    const show = (): string => {
       if (changes.length === 0)
         return isRemoval ? 'nothing is there to remove' : 'all is there already'
       const text = written ? changeWords : changeText
       const lines = changes.flatMap((change) => text(change, cwd).split('\n'))
       return lines.map(visibleLine).join('\n')
-    })
+    }
+    const done = changes.map((change) => changeWords(change, cwd)).join('; ')
+    if (written && done !== '') printer.effect(done, answer, show)
+    else printer.answer(answer, show)
     if (changes.length > 0 && !isRemoval && command.length > 1) {
       printer.remark('no tenure is on the path, so that this program is called by its full name')
     }
