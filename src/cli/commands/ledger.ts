@@ -24,14 +24,12 @@ import {
   textOption,
 } from '../arguments.ts'
 import { type CliCall, type CliCommand, defineCommand } from '../command.ts'
-import type { Identity } from '../identity.ts'
 import { instantOption } from '../instant.ts'
 import { leaseTable, sharingWords } from '../lease-text.ts'
 import { LedgerSealer, sealRepeatedly } from '../ledger-sealer.ts'
 import { eventsAfter, ledgerDirectoryOf, storeFilesOf } from '../ledger-source.ts'
 import { keysOfOne, verdictText, verifyDirectory } from '../ledger-verdict.ts'
 import { clockTime, formatTable, type Paint, plural, visible } from '../output.ts'
-import type { Printer } from '../printer.ts'
 import { readResourceArgument } from '../resource-argument.ts'
 import { sealedEvents } from '../sealed-directory.ts'
 import { KEYS_OPTION, keyFileOf, noteLedger } from '../secret-files.ts'
@@ -180,26 +178,6 @@ async function verify({ options, identity, printer, cwd }: LedgerCall): Promise<
   return printer.verdict(verdict.ok, verdict, () => visible(verdictText(verdict)))
 }
 
-async function replay({
-  options,
-  identity,
-  positionals,
-  printer,
-  cwd,
-}: LedgerCall): Promise<number> {
-  const [, text] = positionals
-  const { at, since, until, holder, ledger: directory } = options
-  await tellPast(identity, printer, {
-    atMs: at,
-    sinceMs: since,
-    untilMs: until,
-    holder,
-    directory: directory === undefined ? undefined : path.resolve(cwd, directory),
-    resource: text === undefined ? undefined : readResourceArgument(text, cwd),
-  })
-  return 0
-}
-
 async function exportLines({ identity, printer }: LedgerCall): Promise<number> {
   const chain = new LedgerChain()
   await withQuestions(identity, async (questions) => {
@@ -239,45 +217,39 @@ async function digest({ identity, printer }: LedgerCall): Promise<number> {
   return 0
 }
 
-/** A question about the past: who held what at an instant, or what a holder held over a stretch of time. */
-interface PastQuestion {
-  readonly atMs: number | undefined
-  readonly sinceMs: number | undefined
-  readonly untilMs: number | undefined
-  readonly holder: string | undefined
-  readonly resource: Resource | undefined
-  /** Of a sealed ledger, which also knows what the store has pruned; undefined: the store is asked. */
-  readonly directory: string | undefined
-}
-
-async function tellPast(
-  identity: Identity,
-  printer: Printer,
-  question: PastQuestion,
-): Promise<void> {
-  const { atMs, sinceMs, untilMs } = question
+/** Who held what at an instant, or what a holder held over a stretch of time. */
+async function replay(call: LedgerCall): Promise<number> {
+  const { options, positionals, printer, cwd } = call
+  const { at: atMs, since: sinceMs, until: untilMs, holder } = options
+  const [, text] = positionals
+  const resource = text === undefined ? undefined : readResourceArgument(text, cwd)
   if (atMs === undefined && sinceMs === undefined) {
     throw invalid('at', 'must be given, or since', undefined)
   }
   if (atMs !== undefined && (sinceMs !== undefined || untilMs !== undefined)) {
     throw invalid('at', 'must not be given beside since or until', atMs)
   }
-  const { directory } = question
   const nowMs = Date.now()
-  const { events, kept } =
-    directory === undefined
-      ? await wholeLedger(identity, Math.max(nowMs, atMs ?? 0))
-      : { events: sealedEvents(directory), kept: NOTHING_KEPT }
-  if (atMs !== undefined) return tellInstant(printer, question, { events, kept, atMs })
+  const { events, kept } = await pastOf(call, Math.max(nowMs, atMs ?? 0))
+  if (atMs !== undefined) {
+    const leases = replayLedger(events, { atMs, kept }).filter((lease) => {
+      return isAsked(lease, { holder, resource })
+    })
+    printer.answer({ atMs, leases }, () => {
+      if (leases.length === 0) return `no leases at ${new Date(atMs).toISOString()}`
+      return leaseTable(leases, atMs, printer.paint)
+    })
+    return 0
+  }
   const stretch = { fromMs: sinceMs ?? 0, toMs: untilMs ?? nowMs }
   if (stretch.fromMs > stretch.toMs) {
     throw invalid('until', 'must not be before since', new Date(stretch.toMs).toISOString())
   }
-  const { holder, resource } = question
   const holdings = holdingsIn(events, { ...stretch, nowMs, kept, ...given({ holder, resource }) })
   printer.answer({ ...stretch, holdings }, () => {
     return holdings.length === 0 ? 'nothing was held' : holdingTable(holdings, printer.paint)
   })
+  return 0
 }
 
 interface Past {
@@ -285,10 +257,11 @@ interface Past {
   readonly kept: KeptLeases
 }
 
-/** A sealed ledger tells what was sealed; how it stands now is not asked. */
-const NOTHING_KEPT: KeptLeases = new Map()
-
-async function wholeLedger(identity: Identity, untilMs: number): Promise<Past> {
+/** Of the store, or of a sealed ledger, which also knows what the store has pruned. How it stands now is not asked then. */
+async function pastOf({ options, identity, cwd }: LedgerCall, untilMs: number): Promise<Past> {
+  if (options.ledger !== undefined) {
+    return { events: sealedEvents(path.resolve(cwd, options.ledger)), kept: new Map() }
+  }
   return withQuestions(identity, async (questions) => {
     const events: LeaseEvent[] = []
     for await (const { event } of eventsAfter(questions, null)) events.push(event)
@@ -312,19 +285,12 @@ async function keptLeases(
   return kept
 }
 
-function tellInstant(
-  printer: Printer,
-  question: PastQuestion,
-  { events, kept, atMs }: Past & { readonly atMs: number },
-): void {
-  const leases = replayLedger(events, { atMs, kept }).filter((lease) => isAsked(lease, question))
-  printer.answer({ atMs, leases }, () => {
-    if (leases.length === 0) return `no leases at ${new Date(atMs).toISOString()}`
-    return leaseTable(leases, atMs, printer.paint)
-  })
+interface Wanted {
+  readonly holder: string | undefined
+  readonly resource: Resource | undefined
 }
 
-function isAsked(lease: LeaseInfo, { holder, resource }: PastQuestion): boolean {
+function isAsked(lease: LeaseInfo, { holder, resource }: Wanted): boolean {
   const isLive = lease.state === 'active' || lease.state === 'pending'
   if (!isLive || (holder !== undefined && lease.holder !== holder)) return false
   return resource === undefined || covers(lease, { resource, extent: 'exact' })
