@@ -70,8 +70,8 @@ async function run(call: CliCall<ServeTable>): Promise<number> {
     throw invalid('operator', 'must be left out where tokens say who may', tokens)
   }
   const keyFile = keyFileOf(options.keys, cwd)
-  const say = sayerOf(options.log ?? 'text')
-  const stopFaults = onFault((fault) => say({ fault: faultLine(fault) }, faultLine(fault)))
+  const log = new ServerLog(options.log ?? 'text')
+  const stopFaults = onFault((fault) => log.say({ fault: faultLine(fault) }, faultLine(fault)))
   const interruption = listenForInterruption()
   const server: TenureServer = await startServer({
     ...addressOf(options.listen),
@@ -85,7 +85,7 @@ async function run(call: CliCall<ServeTable>): Promise<number> {
     keys: () => readKeyFile(keyFile),
     repositories: repositoriesOf(options.repo, cwd),
     ...given({ ledger: ledgerOf(call), pollFleet: pollFleetOf(identity.url) }),
-    onRequest: (entry) => say(entry, accessLine(entry)),
+    onRequest: (entry) => log.say(entry, accessLine(entry)),
   })
   printer.answer({ url: server.url }, () => server.url)
   printer.remark(whoMay(tokens, options.operator === true))
@@ -183,20 +183,6 @@ function accessLine({ atMs, method, path: place, status, tookMs, token }: Access
   return visible(`${time} ${method} ${place} ${status} ${tookMs.toFixed(1)}ms ${token ?? '-'}`)
 }
 
-/** Writes a line of the log: the value as JSON, or the text. */
-function sayerOf(format: LogFormat): (value: object, text: string) => void {
-  const lineOf = (value: object, text: string): string => {
-    return format === 'json' ? visible(JSON.stringify(value)) : text
-  }
-  const log = new ServerLog((linesLeftOut) => {
-    return lineOf(
-      { linesLeftOut },
-      `tenure: ${linesLeftOut} lines of this log were left out, because nothing read it`,
-    )
-  })
-  return (value, text) => log.line(lineOf(value, text))
-}
-
 function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve()
@@ -240,23 +226,31 @@ const WAITING_BYTES_MAX = 1_048_576
  * `WAITING_BYTES_MAX` is left out, and the next line says how many lines.
  */
 class ServerLog {
-  readonly #format: (linesLeftOut: number) => string
+  readonly #format: LogFormat
   #leftOut = 0
 
-  /** `format` gives the line that says how many were left out. */
-  constructor(format: (linesLeftOut: number) => string) {
+  constructor(format: LogFormat) {
     this.#format = format
     // No fault: there is nowhere left to tell that the log cannot be written to.
     process.stderr.on('error', () => undefined)
   }
 
-  line(text: string): void {
+  /** Writes a line: the value as JSON, or the text. */
+  say(value: object, text: string): void {
     if (process.stderr.writableLength > WAITING_BYTES_MAX) {
       this.#leftOut += 1
       return
     }
-    if (this.#leftOut > 0) process.stderr.write(`${this.#format(this.#leftOut)}\n`)
+    const linesLeftOut = this.#leftOut
     this.#leftOut = 0
-    process.stderr.write(`${text}\n`)
+    if (linesLeftOut > 0) {
+      const why = `${linesLeftOut} lines of this log were left out, because nothing read it`
+      this.#write({ linesLeftOut }, `tenure: ${why}`)
+    }
+    this.#write(value, text)
+  }
+
+  #write(value: object, text: string): void {
+    process.stderr.write(`${this.#format === 'json' ? visible(JSON.stringify(value)) : text}\n`)
   }
 }
