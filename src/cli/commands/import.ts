@@ -536,8 +536,8 @@ function withoutOverlaps(courses: readonly Course[], left: LeftOut): readonly Co
   const ids = new Set<string>()
   for (const course of order) {
     const { lease, untilMs } = course
+    const facts = { id: lease.id, isLive: course.ended === null, rows: course.rows }
     if (ids.has(lease.id)) {
-      const facts = { id: lease.id, isLive: course.ended === null, rows: course.rows }
       left.lease(facts, 'another lease has the same id, in letters of another case')
       continue
     }
@@ -550,10 +550,8 @@ function withoutOverlaps(courses: readonly Course[], left: LeftOut): readonly Co
       kept.set(lease.resource, [...others, course])
     } else {
       const whose = `${other.lease.id} of ${other.lease.holder}`
-      left.lease(
-        { id: lease.id, isLive: course.ended === null, rows: course.rows },
-        `${lease.holder} had ${nameOf(lease.resource)} at the same time as ${whose}`,
-      )
+      const when = `at the same time as ${whose}`
+      left.lease(facts, `${lease.holder} had ${nameOf(lease.resource)} ${when}`)
     }
   }
   return [...kept.values()].flat()
