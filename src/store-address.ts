@@ -16,7 +16,7 @@ import type { LeaseApi } from './service/lease-api.ts'
 import type { Checkup, Store, StoreQuestions } from './store-port/store.ts'
 import type { PostgresPool } from './drivers/postgres-driver.ts'
 import type { RedisClient } from './drivers/redis-driver.ts'
-import { accessError } from './drivers/sqlite-driver.ts'
+import { accessError, withAccess } from './drivers/sqlite-driver.ts'
 
 /** A URL, or a connection that the program already has and closes itself. */
 export type StoreSource =
@@ -261,7 +261,7 @@ function sqliteAddress(file: string, settled: Settled, runtime: Runtime | null):
       return stat === undefined ? 'none' : `${stat.dev}/${stat.ino}`
     },
     missingFile: () => {
-      const stat = fs.statSync(file, { throwIfNoEntry: false })
+      const stat = withAccess(file, () => fs.statSync(file, { throwIfNoEntry: false }))
       return stat === undefined || stat.size === 0 ? file : null
     },
   }

@@ -14,6 +14,7 @@ import type { LedgerVerdict } from '../ledger/verify-ledger.ts'
 import { isSigning, type KeyRing } from '../registrar/key-ring.ts'
 import { keySuccession, type VerificationKey } from '../registrar/verification-key.ts'
 import { report } from '../runtime/diagnostics.ts'
+import { fs } from '../runtime/file-system.ts'
 import type { ListFilter } from '../service/lease-api.ts'
 import type { Questions } from '../service/lease-questions.ts'
 import { listAll } from '../service/list-all.ts'
@@ -107,7 +108,8 @@ async function compareWith(identity: Identity, part: SealedPart): Promise<Compar
 
 /** A ledger that was cut short together with its checkpoints is found by the copy. */
 function copyProblem(file: string, checkpoints: readonly LedgerCheckpoint[]): string | null {
-  if (isFileAbsent(file)) throw invalid('copy', 'must be a file', file)
+  if (isFileAbsent(file) || !fs.statSync(file).isFile())
+    throw invalid('copy', 'must be a file', file)
   const unread = problemOf(() => readCheckpoints(file))
   if (unread !== null) return `the copy: ${unread}`
   const copied = readCheckpoints(file)

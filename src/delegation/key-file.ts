@@ -15,7 +15,7 @@ const LINKS_MAX = 40
 
 /** An empty ring where there is no file yet. */
 export function readKeyFile(file: string): KeyRing {
-  const status = fs.statSync(file, { throwIfNoEntry: false })
+  const status = using(file, () => fs.statSync(file, { throwIfNoEntry: false }))
   if (status === undefined) return EMPTY_KEY_RING
   const ring = parseKeyRing(readText(file))
   if (ring.keys.some(({ signing }) => signing !== null)) requirePrivate('keys', file, status.mode)

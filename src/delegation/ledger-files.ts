@@ -87,7 +87,7 @@ export function* linesIn(file: string): Generator<string> {
     let begun = Buffer.alloc(0)
     const chunk = Buffer.alloc(CHUNK_BYTES)
     for (;;) {
-      const size = fs.readSync(descriptor, chunk)
+      const size = using(file, () => fs.readSync(descriptor, chunk))
       if (size === 0) return
       const bytes = Buffer.concat([begun, chunk.subarray(0, size)])
       let from = 0

@@ -6,7 +6,7 @@
  * token must not find it valid because of a typing mistake.
  */
 import { invalid } from '../core/errors.ts'
-import { readText, replacePrivateFile, requirePrivate } from '../delegation/key-file.ts'
+import { readText, replacePrivateFile, requirePrivate, using } from '../delegation/key-file.ts'
 import { report } from '../runtime/diagnostics.ts'
 import { fs } from '../runtime/file-system.ts'
 import { hashOf, newSecret, tokenOf, type Role, type Token, type TokenLimits } from './token.ts'
@@ -14,7 +14,7 @@ import { formatTokens, parseToken, parseTokens } from './wire/token-records.ts'
 
 /** Empty where there is no file yet. */
 export function readTokenFile(file: string): readonly Token[] {
-  const status = fs.statSync(file, { throwIfNoEntry: false })
+  const status = using(file, () => fs.statSync(file, { throwIfNoEntry: false }))
   if (status === undefined) return []
   requirePrivate('tokens', file, status.mode)
   return parseTokens(readText(file))

@@ -419,6 +419,33 @@ describe('a lease that is not one’s own, or no longer', () => {
   })
 })
 
+describe('a path that leads through a file', () => {
+  it.each([
+    ['keys', ['keys', 'ls', '--keys', 'file/keys.json']],
+    ['tokens', ['tokens', 'ls', '--tokens', 'file/tokens.json']],
+    ['the root of mcp', ['mcp', '--root', 'file/root']],
+    ['a repository of serve', ['serve', '--repo', 'file/repo', '--listen', '127.0.0.1:0']],
+  ])('is refused for %s', async (_what, words) => {
+    const shop = workshop()
+    fs.writeFileSync(path.join(shop.directory, 'file'), '')
+    const ended = await shop.tenure(words)
+    expectOneLine(ended, 'INVALID_INPUT', ['file/'])
+  })
+
+  it('is refused where it is a directory instead of the copy of checkpoints', async () => {
+    const shop = workshop()
+    await shop.json(['keys', 'generate', '--keys', 'keys.json'])
+    await shop.json(['acquire', 'a:b'])
+    await shop.json(['ledger', 'seal', '--keys', 'keys.json'])
+    const copied = ['ledger', 'verify', '--keys', 'keys.json', '--copy', '.']
+    expectOneLine(await shop.hosted(copied), 'INVALID_INPUT', ['copy must be a file'])
+    fs.rmSync(`${shop.storeFile}.ledger/events.ndjson`)
+    fs.mkdirSync(`${shop.storeFile}.ledger/events.ndjson`)
+    const sealed = ['ledger', 'seal', '--keys', 'keys.json']
+    expectOneLine(await shop.hosted(sealed), 'INVALID_INPUT', ['events.ndjson: EISDIR'])
+  })
+})
+
 describe('a store that cannot be used', () => {
   it('because a file stands where a directory should is unavailable', async () => {
     const shop = workshop()
@@ -426,6 +453,22 @@ describe('a store that cannot be used', () => {
     fs.writeFileSync(file, '')
     const ended = await shop.tenure(['acquire', 'a:b', '--store', `sqlite:${file}/leases.db`])
     expectOneLine(ended, 'STORE_UNAVAILABLE', [file])
+  })
+
+  it.each([
+    [['ls']],
+    [['why', 'a:b']],
+    [['wait', 'a:b']],
+    [['release', 'a:b']],
+    [['watch']],
+    [['ledger', 'digest']],
+    [['fleet', 'ls']],
+  ])('because a file stands where a directory should is unavailable to %j, too', async (words) => {
+    const shop = workshop()
+    const file = path.join(shop.directory, 'file')
+    fs.writeFileSync(file, '')
+    const ended = await shop.hosted([...words, '--store', `sqlite:${file}/leases.db`])
+    expectOneLine(ended, 'STORE_UNAVAILABLE', [`${file}/leases.db cannot be used: ENOTDIR`])
   })
 
   it('because nobody may write there is unavailable', async () => {

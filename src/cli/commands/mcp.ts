@@ -3,7 +3,7 @@ import path from 'node:path'
 import { invalid } from '../../core/errors.ts'
 import { LeaseKeeper, type LeaseHost } from '../../mcp/lease-host.ts'
 import { openApi } from '../../open.ts'
-import { fs } from '../../runtime/file-system.ts'
+import { fs, ifThere } from '../../runtime/file-system.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import { version } from '../../runtime/version.ts'
 import { ServerWaits } from '../../server/server-waits.ts'
@@ -65,8 +65,7 @@ async function run(call: CliCall<McpTable>): Promise<number> {
 
 function rootOf({ options, cwd }: CliCall<McpTable>): string {
   const root = path.resolve(cwd, options.root ?? '.')
-  const status = fs.statSync(root, { throwIfNoEntry: false })
-  if (status?.isDirectory() === true) return root
+  if (ifThere(() => fs.statSync(root))?.isDirectory() === true) return root
   throw invalid('root', 'must be a directory', root)
 }
 

@@ -7,7 +7,7 @@ import { LEASE_TTL_MS_DEFAULT } from '../../fleet/fleet-options.ts'
 import { readOverview } from '../../fleet/fleet-overview.ts'
 import { openApi } from '../../open.ts'
 import { onFault } from '../../runtime/diagnostics.ts'
-import { fs } from '../../runtime/file-system.ts'
+import { fs, ifThere } from '../../runtime/file-system.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { AccessEntry, LedgerStanding } from '../../server/application.ts'
 import type { ServerOptions, TenureServer } from '../../server/start-server.ts'
@@ -125,8 +125,7 @@ function whoMay(tokens: string | null, isOperator: boolean): string {
 function repositoriesOf(text: string | undefined, cwd: string): Readonly<Record<string, string>> {
   const roots = (text === undefined ? [] : text.split(',')).map((directory) => {
     const root = systemRuntime.canonicalPath(path.resolve(cwd, directory))
-    const status = fs.statSync(root, { throwIfNoEntry: false })
-    const isThere = directory !== '' && status?.isDirectory() === true
+    const isThere = directory !== '' && ifThere(() => fs.statSync(root))?.isDirectory() === true
     if (!isThere) throw invalid('repo', 'must be directories', directory)
     return [path.basename(root), root] as const
   })

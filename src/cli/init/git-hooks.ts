@@ -89,7 +89,12 @@ function bytesOf(text: string): Buffer {
  */
 export async function proveGit(cwd: string): Promise<readonly Check[]> {
   const directory = await directoryIn(cwd)
-  if (directory === null || !HOOKS.some((hook) => isInstalled(directory, hook))) return []
+  if (directory === null) return []
+  const found = await attempt('git', async () => {
+    return HOOKS.filter((hook) => isInstalled(directory, hook)).join()
+  })
+  if (!found.ok) return [found]
+  if (found.detail === '') return []
   const checks: Check[] = []
   for (const hook of HOOKS) {
     checks.push(await attempt(`git ${hook}`, async () => proveHook(directory, hook)))

@@ -132,6 +132,14 @@ describe('tenure doctor', () => {
     expect(Object.keys(await findings(repository))).toEqual(['git pre-commit', 'git pre-push'])
   })
 
+  it('goes on where a hook of git is a directory', async () => {
+    const repository = temporaryRepository()
+    fs.mkdirSync(path.join(repository.root, '.git/hooks/pre-commit'), { recursive: true })
+    const { code, stdout, stderr } = await repository.run(['doctor'])
+    expect([code, stderr]).toEqual([1, ''])
+    expect(stdout).toMatch(/^wrong +git +file must be one that can be read.*pre-commit.*EISDIR/m)
+  })
+
   it.each([
     ['null', 'wrong: file must be JSON with the settings of hooks or servers'],
     ['{ "args": ["mcp"] }', 'mcpServers.tenure must have a command or a url'],
