@@ -119,6 +119,8 @@ export class SessionRegistry {
     const term: Term = { from: sent, spanMs: this.#ttlMs }
     const now = this.#instance.clock.now()
     if (this.#instance.clock.remainingMs(term, now) <= 0) return false
+    // Only what is not owned is asked for: its term before is over, and was not looked at since.
+    if (this.#owned.has(sessionId)) this.#lose(sessionId, 'deadline_passed')
     const before = this.#others.get(sessionId)?.owner ?? null
     this.#others.delete(sessionId)
     this.#forgotten.delete(sessionId)
@@ -139,13 +141,11 @@ export class SessionRegistry {
   recordRenewals(grants: readonly Grant[], replies: readonly GrantReply[], sent: Moment): void {
     const now = this.#instance.clock.now()
     for (const [index, grant] of grants.entries()) {
-      const owned = this.#owned.get(grant.sessionId)
-      // Released or granted anew meanwhile: the answer is not about this grant.
+      const owned = this.#current(grant.sessionId, now)
+      // Lost, released or granted anew meanwhile: the answer is not about this grant.
       if (owned === undefined || owned.grant.token !== grant.token) continue
       const reply = replies[index]
-      if (this.#leftMs(owned, now) <= 0) this.#lose(grant.sessionId, 'deadline_passed')
-      else if (reply === undefined || reply.kind === 'failed')
-        this.#markUncertain(owned, reply, now)
+      if (reply === undefined || reply.kind === 'failed') this.#markUncertain(owned, reply, now)
       else if (reply.kind === 'done') this.#confirm(owned, sent, now)
       else {
         this.#forgotten.set(grant.sessionId, owned.term)
@@ -163,10 +163,9 @@ export class SessionRegistry {
 
   /** Removes a session that is about to be released or handed over: this instance no longer owns it. */
   remove(sessionId: string): Grant | null {
-    const owned = this.#owned.get(sessionId)
-    if (owned === undefined) return null
+    const owned = this.#current(sessionId, this.#instance.clock.now())
     this.#owned.delete(sessionId)
-    return this.#leftMs(owned, this.#instance.clock.now()) > 0 ? owned.grant : null
+    return owned?.grant ?? null
   }
 
   /** Records the instance that received the session from this one. */
@@ -194,10 +193,11 @@ export class SessionRegistry {
   /** Emits `lost`, `uncertain` and `recovered` for what the clock says now. */
   checkDeadlines(): void {
     const now = this.#instance.clock.now()
-    for (const [sessionId, owned] of [...this.#owned]) {
-      const leftMs = this.#leftMs(owned, now)
-      if (leftMs <= 0) this.#lose(sessionId, 'deadline_passed')
-      else this.#announce(sessionId, this.#isUncertain(owned, now), Math.floor(leftMs))
+    for (const sessionId of [...this.#owned.keys()]) {
+      const owned = this.#current(sessionId, now)
+      if (owned === undefined) continue
+      const remainingMs = Math.floor(this.#leftMs(owned, now))
+      this.#announce(sessionId, this.#isUncertain(owned, now), remainingMs)
     }
   }
 
@@ -256,6 +256,14 @@ export class SessionRegistry {
     this.#owned.set(sessionId, { ...owned, isAnnounced: isUncertain })
     const name = isUncertain ? 'uncertain' : 'recovered'
     this.#instance.listeners.emit(name, { sessionId, remainingMs })
+  }
+
+  /** Undefined for a session that is not owned; one whose term is over is lost at the first look. */
+  #current(sessionId: string, now: Moment): OwnedSession | undefined {
+    const owned = this.#owned.get(sessionId)
+    if (owned === undefined || this.#leftMs(owned, now) > 0) return owned
+    this.#lose(sessionId, 'deadline_passed')
+    return undefined
   }
 
   #lose(sessionId: string, reason: LossReason): void {

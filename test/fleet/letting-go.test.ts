@@ -71,6 +71,18 @@ describe('a manager with a fleet', () => {
     await stop(world, a)
   })
 
+  it('polls with the fence of the next grant where the one before was over and nobody had looked', async () => {
+    const world = fleetWorld()
+    const fences: number[] = []
+    const a = await run(world, ['s'], { poll: (_, { fence }) => void fences.push(fence) })
+    world.runtime.stall(TTL_MS)
+    expect(await a.manager.tryAcquire('s')).toBe(true)
+    await world.runtime.advance(2 * INTERVAL_MS)
+    expect(fences[0]).toBeLessThan(fences[1] ?? 0)
+    expect(fences.at(-1)).toBe(a.manager.leaseInfo('s').fence)
+    await stop(world, a)
+  })
+
   it.each([1, 2])(
     'releases a session when its poll has ended, although poll %i asks for that as it begins',
     async (asking) => {

@@ -128,6 +128,20 @@ describe('a session', () => {
     await manager.stop()
   })
 
+  it('is lost before it is acquired anew, or released, in a process that was stopped', async () => {
+    const world = fleetWorld()
+    const { manager, events } = world.instance()
+    await manager.start()
+    await manager.tryAcquire('s')
+    world.runtime.stall(TTL_MS)
+    expect(await manager.tryAcquire('s')).toBe(true)
+    expect(names(events)).toEqual(['acquired', 'lost', 'acquired'])
+    world.runtime.stall(TTL_MS)
+    await manager.release('s')
+    expect(names(events)).toEqual(['acquired', 'lost', 'acquired', 'lost'])
+    await manager.stop()
+  })
+
   it('is lost on a host that slept, although its monotonic clock stood still', async () => {
     const world = fleetWorld()
     const { manager } = world.instance()
