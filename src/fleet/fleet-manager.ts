@@ -434,11 +434,11 @@ class NodeWatch {
     }
   }
 
-  /** The layout was notified of a change. */
+  /** The layout was notified of a change; a read in progress may not see it, and another follows. */
   notify(): void {
     if (this.#isNotified || this.#isStopped) return
     this.#isNotified = true
-    this.#schedule(this.#instance.runtime.random() * NOTIFY_DELAY_MS_MAX)
+    this.#scheduleSoon()
   }
 
   stop(): void {
@@ -447,6 +447,7 @@ class NodeWatch {
   }
 
   async #read(): Promise<NodeView> {
+    this.#isNotified = false
     // While the store cannot be read, the known heartbeats are outdated and do not say when to read again.
     let nextMs = Math.min(
       this.#instance.settings.discoverMs,
@@ -461,8 +462,8 @@ class NodeWatch {
       this.#onRead()
       return view
     } finally {
-      this.#isNotified = false
-      this.#schedule(nextMs)
+      if (this.#isNotified) this.#scheduleSoon()
+      else this.#schedule(nextMs)
     }
   }
 
@@ -472,6 +473,10 @@ class NodeWatch {
       Infinity,
     )
     return Math.min(this.#instance.settings.discoverMs, firstMs + EXPIRY_SLACK_MS)
+  }
+
+  #scheduleSoon(): void {
+    this.#schedule(this.#instance.runtime.random() * NOTIFY_DELAY_MS_MAX)
   }
 
   #schedule(inMs: number): void {

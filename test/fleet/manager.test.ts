@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { failWith, hang, loseAnswer } from '../client/harness.ts'
+import { failWith, hang, loseAnswer, type Fault } from '../client/harness.ts'
 import { CALL_TIMEOUT_MS, fleetWorld, REFRESH_MS, TTL_MS } from './harness.ts'
 
 const names = (events: readonly (readonly [string, unknown])[]): readonly string[] =>
@@ -310,7 +310,38 @@ describe('a session', () => {
   })
 })
 
+/** Calls reach the store, and no answer arrives before `arrive`. */
+function late(): { readonly fault: Fault; readonly arrive: () => void } {
+  const waiting: (() => void)[] = []
+  return {
+    fault: async (send) => {
+      const answer = await send()
+      await new Promise<void>((resolve) => waiting.push(resolve))
+      return answer
+    },
+    arrive: () => waiting.forEach((resolve) => resolve()),
+  }
+}
+
 describe('a node', () => {
+  it('that joins while the nodes are being read is there soon, and not with the next read', async () => {
+    const world = fleetWorld()
+    const [a, b] = [world.instance(), world.instance()]
+    await a.manager.start()
+    const { fault, arrive } = late()
+    a.faults.when('list', fault)
+    const read = a.manager.getLiveNodes()
+    await world.runtime.settle()
+    await b.manager.start()
+    await world.runtime.settle()
+    a.faults.heal('list')
+    arrive()
+    expect(await read).toEqual([a.manager.instanceId])
+    await world.runtime.advance(REFRESH_MS / 10)
+    expect(a.manager.candidates.length).toBe(2)
+    await Promise.all([a.manager.stop(), b.manager.stop()])
+  })
+
   it('that is not ready is not there for anybody, and nobody prefers it', async () => {
     const world = fleetWorld()
     const [a, b] = [world.instance(), world.instance({ ready: false })]
