@@ -197,7 +197,7 @@ export class FleetManager implements LeaseManager {
     if (this.#isReady === isReady && !this.#isReadyInDoubt) return
     this.#isReady = isReady
     this.#isReadyInDoubt = true
-    if (isReady) await this.#renewals.run()
+    if (isReady) await this.#renewals.runAnew()
     else await this.#unpublish()
     await this.#watch.read()
     this.#isReadyInDoubt = false
@@ -345,7 +345,7 @@ export class FleetManager implements LeaseManager {
       this.#isDrainWanted = isSelfDraining
       void (isSelfDraining
         ? this.#unpublish().catch(reportTo('fleet/drain'))
-        : this.#renewals.run())
+        : this.#renewals.runAnew())
     }
     for (const listener of this.#viewListeners) listener()
   }
@@ -527,6 +527,12 @@ class RenewalLoop {
     if (this.#isStopped) return Promise.resolve(false)
     this.#round ??= this.#runRound().finally(() => (this.#round = null))
     return this.#round
+  }
+
+  /** As `run`, but a round that began before this call does not count: it may have hidden the heartbeat. */
+  async runAnew(): Promise<boolean> {
+    await this.#round
+    return this.run()
   }
 
   /**

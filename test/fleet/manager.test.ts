@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { parseResource } from '../../src/core/resource.ts'
 import { failWith, hang, loseAnswer, type Fault } from '../client/harness.ts'
 import { CALL_TIMEOUT_MS, fleetWorld, REFRESH_MS, TTL_MS } from './harness.ts'
 
@@ -339,6 +340,47 @@ describe('a node', () => {
     expect(await read).toEqual([a.manager.instanceId])
     await world.runtime.advance(REFRESH_MS / 10)
     expect(a.manager.candidates.length).toBe(2)
+    await Promise.all([a.manager.stop(), b.manager.stop()])
+  })
+
+  it('that becomes ready during a round of renewals is there at once', async () => {
+    const world = fleetWorld()
+    const [a, b] = [world.instance(), world.instance({ ready: false })]
+    await a.manager.start()
+    await b.manager.start()
+    const { fault, arrive } = late()
+    b.faults.when('renew', fault)
+    await world.runtime.advance(REFRESH_MS)
+    const ready = b.manager.setReady(true)
+    b.faults.heal('renew')
+    arrive()
+    await ready
+    expect(await a.manager.getLiveNodes()).toContain(b.manager.instanceId)
+    await Promise.all([a.manager.stop(), b.manager.stop()])
+  })
+
+  it('that is drained no longer during a round of renewals is there at once', async () => {
+    const world = fleetWorld()
+    const [a, b] = [world.instance(), world.instance()]
+    await a.manager.start()
+    await b.manager.start()
+    const { instanceId } = b.manager
+    const drain = { id: world.runtime.uuid(), holder: instanceId, session: 'fleet:drains' }
+    const resource = parseResource(`drain:${instanceId}`)
+    await world.service.acquire({ ...drain, resource, ttlMs: 100 * TTL_MS, waitMs: 0 })
+    await world.runtime.advance(2 * REFRESH_MS)
+    expect(await a.manager.getLiveNodes()).toEqual([a.manager.instanceId])
+    const { fault, arrive } = late()
+    b.faults.when('renew', fault)
+    const renewals = b.faults.count('renew')
+    while (b.faults.count('renew') === renewals) await world.runtime.advance(1)
+    await world.service.release({ id: drain.id, holder: instanceId })
+    await world.runtime.advance(REFRESH_MS / 10)
+    expect(b.manager.isDraining).toBe(false)
+    b.faults.heal('renew')
+    arrive()
+    await world.runtime.settle()
+    expect(await a.manager.getLiveNodes()).toContain(instanceId)
     await Promise.all([a.manager.stop(), b.manager.stop()])
   })
 
