@@ -48,6 +48,9 @@ export interface EmitOptions {
   readonly priority?: number
 }
 
+/** What shows processors that an action comes from the holder. */
+type ActionProof = Pick<Action, 'leaseId' | 'fence' | 'grant'>
+
 interface OrchestratorOptions {
   readonly tenure: Tenure
   readonly lease: Lease
@@ -221,7 +224,8 @@ export class Orchestrator implements FencedLease, AsyncDisposable {
   async #handOff(to: string): Promise<Handoff> {
     const { lease, bus } = this.#options
     this.#requireHeld()
-    const { id: oldLeaseId, fence: oldFence } = lease
+    // Before the transfer: nothing is signed for a lease that its holder has given up.
+    const proof = this.#proof
     const range = await lease.advance({ reason: stateNote(this.state) })
     const newLeaseId = await this.#endLease(() => lease.transfer({ holder: to }))
     const partly = { leaseId: newLeaseId, epoch: range.to }
@@ -232,9 +236,9 @@ export class Orchestrator implements FencedLease, AsyncDisposable {
     )
     const announcement = this.#build(
       { type: LEASE_TRANSFER, target: EVERY_TARGET, priority: 10 },
-      { leaseId: oldLeaseId, fence: oldFence, epoch: range.from, previousEpoch: null },
+      { ...proof, epoch: range.from, previousEpoch: null },
       {
-        old_lease_id: oldLeaseId,
+        old_lease_id: proof.leaseId,
         new_lease_id: transferred.leaseId,
         new_fence: transferred.fence,
         transfer_epoch: range.from,
@@ -271,18 +275,23 @@ export class Orchestrator implements FencedLease, AsyncDisposable {
     const copy = frozenCopy(payloadText(payload))
     const named = { type, ...to }
     const build = (place: EpochPlace): Action => {
-      const { id: leaseId, fence } = this.#options.lease
-      return this.#build(named, { leaseId, fence, ...place }, copy)
+      return this.#build(named, { ...this.#proof, ...place }, copy)
     }
     return { kind: 'action', target: to.target, build }
   }
 
+  get #proof(): ActionProof {
+    const { lease, signed } = this.#options
+    const { id: leaseId, fence } = lease
+    return { leaseId, fence, ...(signed ? { grant: lease.grant } : {}) }
+  }
+
   #build(
     named: Required<EmitOptions> & { readonly type: string },
-    proof: Pick<Action, 'leaseId' | 'fence'> & EpochPlace,
+    proof: ActionProof & EpochPlace,
     payload: unknown,
   ): Action {
-    const { runtime, lease, signed } = this.#options
+    const { runtime } = this.#options
     return readAction({
       actionId: runtime.uuid(),
       actionType: named.type,
@@ -292,7 +301,6 @@ export class Orchestrator implements FencedLease, AsyncDisposable {
       ...proof,
       priority: named.priority,
       issuedAtMs: Math.floor(runtime.wallMs()),
-      grant: signed ? lease.grant : undefined,
     })
   }
 

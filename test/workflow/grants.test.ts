@@ -10,6 +10,7 @@ import {
   LocalBus,
   parseAction,
   type Action,
+  type Bus,
   type Orchestrator,
 } from '../../src/workflow/index.ts'
 import { newClient, newWorld } from '../client/harness.ts'
@@ -22,9 +23,12 @@ const TO = { target: 'compute' } as const
 function newStage() {
   const world = newWorld()
   const { runtime } = world
-  const claim = (holder: string, workflowId = 'w'): Promise<Orchestrator> => {
+  const claim = (
+    holder: string,
+    workflowId = 'w',
+    bus: Bus = new LocalBus({ runtime }),
+  ): Promise<Orchestrator> => {
     const { tenure } = newClient(world, holder, { signer: LeaseSigner.of(KEY) })
-    const bus = new LocalBus({ runtime })
     return claimWorkflow(tenure, workflowId, { bus, runtime, ttlMs: 10_000, signed: true })
   }
   const newGuard = (options: { readonly log?: (error: LeaseError) => void } = {}) => {
@@ -98,6 +102,20 @@ describe('an action with a signed grant', () => {
     const after = await one.emit('B', {}, TO)
     expect(after.grant).not.toBe(before.grant)
     expect(await newGuard().process(after, () => 'done')).toBe('done')
+  })
+
+  it('announces a handoff to processors without a store, and the receiver goes on', async () => {
+    const { claim, newGuard, world } = newStage()
+    const bus = new LocalBus({ runtime: world.runtime })
+    const done: Action[] = []
+    await newGuard().subscribe(bus, 'compute', (_, { action }) => done.push(action))
+    const one = await claim('one', 'w', bus)
+    const { leaseId, epoch } = await one.handoff('two')
+    const two = await claim('two', 'w', bus)
+    const sent = await two.emit('A', {}, TO)
+    await bus.idle()
+    expect([sent.leaseId, sent.epoch]).toEqual([leaseId, epoch])
+    expect(done.map(({ actionId }) => actionId)).toEqual([sent.actionId])
   })
 
   it('cannot be had from a client without a key: the claim is given back', async () => {
