@@ -522,7 +522,8 @@ export async function claimWorkflow(
   })
   const state = await orRelease(lease, async () => {
     if (signed) parseGrant(lease.grant)
-    return initial ?? stateOf(tenure, lease, id)
+    if (initial !== null || lease.epoch === 0) return initial ?? INITIAL_STATE
+    return (await lastState(tenure, lease, runtime)) ?? INITIAL_STATE
   })
   return new Orchestrator({
     ...{ tenure, lease, bus, runtime, workflowId: id, state, signed },
@@ -547,11 +548,6 @@ async function orRelease<Result>(lease: Lease, prepare: () => Promise<Result>): 
     await lease.release({ reason: 'aborted' }).catch(reportTo('workflow/give-back'))
     throw error
   }
-}
-
-async function stateOf(tenure: Tenure, lease: Lease, workflowId: string): Promise<string> {
-  if (lease.epoch === 0) return INITIAL_STATE
-  return (await lastState(tenure, workflowId)) ?? INITIAL_STATE
 }
 
 function passedOn({ signal, reason }: ClaimOptions): Pick<AcquireOptions, 'signal' | 'reason'> {

@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import pg from 'pg'
 import { describe, expect, it } from 'vitest'
 import { openTenure } from '../../src/index.ts'
 import {
@@ -80,5 +81,27 @@ describe.each(Object.keys(PLACES))('a workflow on %s', (name) => {
     expect(orchestrator.signal.reason).toMatchObject({ code: 'LEASE_LOST', details })
     await Promise.all([one.close(), operator.close()])
     await place.remove()
+  })
+})
+
+describe('on PostgreSQL', () => {
+  it('the state is the last one, also while the ledger ends before it because of an older commit', async () => {
+    await using place = await freshDatabase()
+    await using one = await openTenure(place.url, { holder: 'one' })
+    await using two = await openTenure(place.url, { holder: 'two' })
+    const slow = new pg.Client({ connectionString: place.url })
+    await slow.connect()
+    const bus = new LocalBus()
+    const first = await claimWorkflow(one, 'w', { bus })
+    await first.advance('paid')
+    await slow.query('BEGIN')
+    await slow.query('SELECT tenure.announce()')
+    await first.advance('shipped')
+    await first.complete()
+    const claiming = claimWorkflow(two, 'w', { bus })
+    while ((await one.inspect('workflow:w')).leases.length === 0);
+    await slow.query('COMMIT')
+    await slow.end()
+    expect((await claiming).state).toBe('shipped')
   })
 })

@@ -9,7 +9,8 @@ import {
   LocalBus,
   parseAction,
 } from '../../src/workflow/index.ts'
-import { failWith, newClient, newWorld, type TestClient } from '../client/harness.ts'
+import type { HistoryOptions } from '../../src/client/options.ts'
+import { failWith, newClient, newWorld, type Fault, type TestClient } from '../client/harness.ts'
 import { codeOf } from './code-of.ts'
 
 const TO = { target: 'compute' } as const
@@ -79,6 +80,41 @@ describe('the state of a workflow', () => {
     await one.advance('a')
     await one.complete()
     expect((await claim('two', { state: 'z' })).state).toBe('z')
+  })
+
+  it('is waited for where the ledger tells of it later than of what was before', async () => {
+    const { claim, claimFor, world } = newStage()
+    const one = await claim('one')
+    await one.advance('a')
+    await one.advance('b')
+    await one.complete()
+    const client = newClient(world, 'two')
+    const before = await client.tenure.history({ types: ['lease.advanced'], limit: 1 })
+    const endsBefore: Fault = async (_, [question]) =>
+      (question as HistoryOptions).types?.[0] === 'lease.advanced' ? before : []
+    client.faults.when('history', endsBefore)
+    const claiming = claimFor(client)
+    await world.runtime.advance(1_000)
+    client.faults.heal('history')
+    await world.runtime.advance(1_000)
+    expect((await claiming).state).toBe('b')
+    await (await claiming).complete()
+    client.faults.when('history', endsBefore)
+    const failed = codeOf(claimFor(client))
+    await world.runtime.advance(10_000)
+    expect(await failed).toBe('STORE_UNAVAILABLE')
+    expect((await client.tenure.inspect('workflow:order-991')).leases).toEqual([])
+  })
+
+  it('is not waited for where no history is kept', async () => {
+    const { claim, world } = newStage()
+    const { tenure } = newClient(world, 'operator')
+    await tenure.config.set('keep_history', false)
+    const one = await claim('one')
+    await one.advance('a')
+    await one.complete()
+    const two = await claim('two')
+    expect([two.state, two.epoch]).toEqual(['initialized', 1])
   })
 
   it('is nobody’s when it cannot be read: the lease is given back', async () => {
