@@ -384,7 +384,7 @@ const EXPIRY_SLACK_MS = 5
 
 /**
  * The view of the nodes: read at a fixed interval, and earlier after a notification or when a heartbeat is about to
- * expire. Concurrent callers share one read; a read that fails leaves the view as it was.
+ * expire. Concurrent callers share the next read; a read that fails leaves the view as it was.
  */
 class NodeWatch {
   readonly #instance: FleetInstance
@@ -419,8 +419,10 @@ class NodeWatch {
     await this.read()
   }
 
-  /** Throws what the store throws. */
-  read(): Promise<NodeView> {
+  /** Throws what the store throws. A read in progress may not see what was before this call, so another follows it. */
+  async read(): Promise<NodeView> {
+    // Its own callers get its error.
+    if (this.#reading !== null) await Promise.allSettled([this.#reading])
     this.#reading ??= this.#read().finally(() => (this.#reading = null))
     return this.#reading
   }

@@ -343,6 +343,26 @@ describe('a node', () => {
     await Promise.all([a.manager.stop(), b.manager.stop()])
   })
 
+  it.each([true, false])(
+    'that is told whether it is ready (%s) while it reads the nodes sees itself so',
+    async (isReady) => {
+      const world = fleetWorld()
+      const { manager, faults } = world.instance({ ready: !isReady })
+      await manager.start()
+      const { fault, arrive } = late()
+      faults.when('list', fault)
+      const read = manager.getLiveNodes()
+      await world.runtime.settle()
+      const told = manager.setReady(isReady)
+      await world.runtime.settle()
+      faults.heal('list')
+      arrive()
+      await Promise.all([read, told])
+      expect(manager.candidates.length).toBe(isReady ? 1 : 0)
+      await manager.stop()
+    },
+  )
+
   it('that becomes ready during a round of renewals is there at once', async () => {
     const world = fleetWorld()
     const [a, b] = [world.instance(), world.instance({ ready: false })]
