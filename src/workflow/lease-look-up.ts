@@ -1,6 +1,7 @@
 /** How a guard looks up an unknown lease: in the store, or in the signed grant of the action. */
 import type { Tenure } from '../client/contract.ts'
 import { LeaseError } from '../core/errors.ts'
+import { refuseUnknown } from '../core/input.ts'
 import { parseResource, type Resource } from '../core/resource.ts'
 import { verifyGrant } from '../registrar/grant.ts'
 import type { VerificationKey } from '../registrar/verification-key.ts'
@@ -48,8 +49,10 @@ export interface GrantedLeaseOptions {
  */
 export function grantedLease(
   keys: readonly VerificationKey[],
-  { audience, runtime = systemRuntime }: GrantedLeaseOptions = {},
+  options: GrantedLeaseOptions = {},
 ): LeaseLookUp {
+  refuseUnknown(options, ['audience', 'runtime'])
+  const { audience, runtime = systemRuntime } = options
   return (workflowId, action) => {
     if (action.grant === undefined) return null
     const now = Math.floor(runtime.wallMs())

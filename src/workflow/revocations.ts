@@ -3,7 +3,7 @@
  * `relayRevocations` publishes them on the bus. One relay for each bus is enough; several do no harm.
  */
 import type { Tenure } from '../client/contract.ts'
-import { isLeaseError } from '../core/errors.ts'
+import { invalid, isLeaseError } from '../core/errors.ts'
 import type { LeaseEvent } from '../core/event.ts'
 import { refuseUnknown } from '../core/input.ts'
 import { RepeatedFault, report } from '../runtime/diagnostics.ts'
@@ -36,7 +36,10 @@ export async function relayRevocations(
   options: RelayOptions,
 ): Promise<void> {
   refuseUnknown(options, ['signal', 'after', 'onRelayed'])
-  const { signal, after, onRelayed } = options
+  const { signal, after, onRelayed } = options ?? {}
+  if (typeof tenure?.watch !== 'function') throw invalid('tenure', 'must be a client', tenure)
+  if (typeof bus?.announce !== 'function') throw invalid('bus', 'must be a bus', bus)
+  if (!(signal instanceof AbortSignal)) throw invalid('signal', 'must be an AbortSignal', signal)
   const place = {
     ...{ signal, onPosition: (position: Position) => onRelayed?.(position) },
     ...(after === undefined ? {} : { after }),
@@ -44,7 +47,7 @@ export async function relayRevocations(
   try {
     await followRevocations(tenure, place, (revocation) => bus.announce(revocation))
   } catch (error) {
-    if (!options.signal.aborted || !isLeaseError(error)) throw error
+    if (!signal.aborted || !isLeaseError(error)) throw error
     // The caller has ended it; a revocation that was not relayed comes again after the last position.
     if (error.code !== 'ABORTED') report('workflow/relay', error)
   }

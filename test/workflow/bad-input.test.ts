@@ -10,9 +10,11 @@ import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver
 import {
   ActionGuard,
   claimWorkflow,
+  grantedLease,
   LocalBus,
   parseAction,
   PostgresMarks,
+  relayRevocations,
   RedisBus,
   RedisMarks,
   SqliteMarks,
@@ -163,6 +165,21 @@ const CASES: Readonly<Record<string, Case>> = {
   'new SqliteMarks': {
     call: () => (processor) => new SqliteMarks(database, processor as string),
     inputs: [['compute', JUNK]],
+  },
+  relayRevocations: {
+    call: () => relayRevocations as Loose,
+    inputs: [
+      [{ watch: () => [] }, JUNK],
+      [bus, JUNK],
+      [{ signal: AbortSignal.abort() }, JUNK],
+    ],
+  },
+  grantedLease: {
+    call: () => grantedLease as Loose,
+    inputs: [
+      [[], []],
+      [{}, OPTIONS_JUNK],
+    ],
   },
   parseAction: { call: () => parseAction, inputs: [['', JUNK]] },
 }
