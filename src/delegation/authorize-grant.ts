@@ -3,12 +3,13 @@
  * how much of the budget is left, only the store knows.
  */
 import { parseBudget, shortageOf, type Budget } from '../core/budget.ts'
-import { LeaseError, show } from '../core/errors.ts'
+import { invalid, LeaseError, show } from '../core/errors.ts'
 import { outsideScope, parseAct, type ScopedAct } from '../core/scope.ts'
 import type { Grant } from '../registrar/grant.ts'
 
 /** Throws `SCOPE_VIOLATION` or `BUDGET_EXHAUSTED` when it does not, and `INVALID_INPUT` for what is no act. */
 export function authorizeGrant(grant: Grant, act: ScopedAct, spending: Budget = {}): void {
+  if (typeof grant !== 'object' || grant === null) throw invalid('grant', 'must be a grant', grant)
   const outside = outsideScope(grant.scope, parseAct(act))
   if (outside !== null) {
     const got = outside === 'act' ? undefined : act[outside]

@@ -60,6 +60,8 @@ export class FileLeases implements AsyncDisposable {
 
   /** The caller keeps the api and closes it after this. */
   constructor(api: LeaseApi, options: FileLeasesOptions = {}) {
+    refuseUnknown(options, ['runtime'])
+    if (typeof api?.acquire !== 'function') throw invalid('api', 'must be a LeaseApi', api)
     this.#api = api
     this.#runtime = options.runtime ?? systemRuntime
     this.#waits = new AgentWaits(api, this.#runtime)
@@ -82,7 +84,7 @@ export class FileLeases implements AsyncDisposable {
   }
 
   async renewLease(request: LeaseRenewalRequest): Promise<LeaseRenewalResponse> {
-    refuseUnknown(request, ['leaseId', 'agentId', 'newTtlSeconds'])
+    requireFields(request, ['leaseId', 'agentId', 'newTtlSeconds'])
     const { leaseId, newTtlSeconds } = request
     this.#waits.called(request.agentId)
     const answer = await this.#api.renew({
@@ -98,7 +100,7 @@ export class FileLeases implements AsyncDisposable {
   }
 
   async releaseLease(request: LeaseReleaseRequest): Promise<LeaseReleaseResponse> {
-    refuseUnknown(request, ['leaseId', 'agentId'])
+    requireFields(request, ['leaseId', 'agentId'])
     const { leaseId, agentId } = request
     this.#waits.called(agentId)
     const answer = await this.#api.release({
@@ -114,7 +116,7 @@ export class FileLeases implements AsyncDisposable {
    * second is refused (`DEADLOCK`): each would wait for the other.
    */
   async upgradeLease(request: LeaseUpgradeRequest): Promise<LeaseUpgradeResponse> {
-    refuseUnknown(request, ['leaseId', 'agentId', 'blocking', 'timeoutMs', 'signal'])
+    requireFields(request, ['leaseId', 'agentId', 'blocking', 'timeoutMs', 'signal'])
     const holder = parseAgentId(request.agentId)
     const waitMs = readPatience(request)
     const info = await this.#api.get({ id: parseLeaseId(request.leaseId) })
@@ -131,7 +133,7 @@ export class FileLeases implements AsyncDisposable {
 
   /** From exclusive to shared; the id and the fence stay. */
   async downgradeLease(request: LeaseDowngradeRequest): Promise<LeaseDowngradeResponse> {
-    refuseUnknown(request, ['leaseId', 'agentId'])
+    requireFields(request, ['leaseId', 'agentId'])
     const { leaseId, agentId } = request
     this.#waits.called(agentId)
     const answer = await this.#api.downgrade({
@@ -147,7 +149,7 @@ export class FileLeases implements AsyncDisposable {
    * the file, and its TTL runs anew from there; until then it runs out like any other.
    */
   async transferLease(request: LeaseTransferRequest): Promise<LeaseTransferResponse> {
-    refuseUnknown(request, ['leaseId', 'agentId', 'toAgentId'])
+    requireFields(request, ['leaseId', 'agentId', 'toAgentId'])
     const { leaseId, agentId, toAgentId } = request
     const to = toAgentId === null ? null : parseHolder(toAgentId, 'toAgentId')
     this.#waits.called(agentId)
@@ -441,7 +443,7 @@ const ACQUISITION_FIELDS = [
  * that an error is about something the caller can find.
  */
 function readAcquisition(request: LeaseAcquisitionRequest, runtime: Runtime): AcquireRequest {
-  refuseUnknown(request, ACQUISITION_FIELDS)
+  requireFields(request, ACQUISITION_FIELDS)
   const { ttlSeconds, maxRenewals, mode, extent, priority, reason } = request
   const agentId = parseAgentId(request.agentId)
   return {
@@ -458,6 +460,11 @@ function readAcquisition(request: LeaseAcquisitionRequest, runtime: Runtime): Ac
     ...(priority === undefined ? {} : { priority: parsePriority(priority) }),
     ...(reason === undefined ? {} : { reason }),
   }
+}
+
+function requireFields(request: object, known: readonly string[]): void {
+  if (request === undefined) throw invalid('request', 'must be an object', request)
+  refuseUnknown(request, known)
 }
 
 /** How long a request that may block waits. */

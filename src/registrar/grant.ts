@@ -14,7 +14,7 @@ import { DERIVATION_DEPTH_MAX } from '../core/limits.ts'
 import { parseResource, type Extent, type Mode, type Resource } from '../core/resource.ts'
 import { parseScope, type Scope } from '../core/scope.ts'
 import { ByteReader, ByteWriter, fromBase64Url, undecodable } from './canonical-bytes.ts'
-import { verifySignature, type SigningKey } from './ed25519.ts'
+import { SigningKey, verifySignature } from './ed25519.ts'
 import { requireWords } from './registrar-id.ts'
 import {
   finderOf,
@@ -90,6 +90,7 @@ function blockBytes(grant: Grant, keyId: string, before: Uint8Array): Buffer {
 
 /** Signs a lease; `parent` is the token of the lease that it was derived from. */
 export function signGrant(grant: Grant, key: SigningKey, parent?: string): string {
+  if (!(key instanceof SigningKey)) throw invalid('key', 'must be a SigningKey', key)
   const blocks = parent === undefined ? [] : blocksOf(parent)
   const bytes = grantBytes(grant, key.keyId, hashOf(blocks.at(-1)))
   return tokenOf([...blocks, { bytes, signature: key.sign(bytes) }])

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { authorizeGrant, type ScopedAct } from '../../src/delegation/index.ts'
+import { authorizeGrant, type Grant, type ScopedAct } from '../../src/delegation/index.ts'
 import { CHILD, grant } from '../registrar/grants.ts'
 
 describe('a grant', () => {
@@ -30,6 +30,17 @@ describe('a grant', () => {
           }),
         )
       }
+    }
+  })
+
+  it('refuses what is no grant, as its token is none', () => {
+    for (const odd of [undefined, null, 'tenure-grant.1.AAAA'] as unknown as Grant[]) {
+      expect(() => authorizeGrant(odd, { tool: 'edit' })).toThrow(
+        expect.objectContaining({
+          code: 'INVALID_INPUT',
+          details: { field: 'grant', expectation: 'must be a grant' },
+        }),
+      )
     }
   })
 

@@ -4,10 +4,17 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { parseResource } from '../../src/core/resource.ts'
-import type {
-  FileLeasePage,
-  LeaseAcquisitionRequest,
-  LookUpOptions,
+import {
+  FileLeases,
+  type FileLeasePage,
+  type FileLeasesOptions,
+  type LeaseAcquisitionRequest,
+  type LeaseDowngradeRequest,
+  type LeaseReleaseRequest,
+  type LeaseRenewalRequest,
+  type LeaseTransferRequest,
+  type LeaseUpgradeRequest,
+  type LookUpOptions,
 } from '../../src/files/index.ts'
 import { granted, refusal, sqliteBench, stillBench, temporaryDirectory } from './harness.ts'
 
@@ -300,6 +307,25 @@ describe('input that cannot be read', () => {
       details: { field },
     })
     expect(await api.history({})).toEqual([])
+  })
+
+  it('a request that is left out or none is refused, and so is what the leases are opened on', async () => {
+    const { api, files } = stillBench()
+    for (const wrong of [undefined, null, 7, 'x'] as unknown as LeaseAcquisitionRequest[]) {
+      const calls = [
+        files.acquireLease(wrong),
+        files.renewLease(wrong as unknown as LeaseRenewalRequest),
+        files.releaseLease(wrong as unknown as LeaseReleaseRequest),
+        files.upgradeLease(wrong as unknown as LeaseUpgradeRequest),
+        files.downgradeLease(wrong as unknown as LeaseDowngradeRequest),
+        files.transferLease(wrong as unknown as LeaseTransferRequest),
+      ]
+      for (const call of calls) await expect(call).rejects.toMatchObject({ code: 'INVALID_INPUT' })
+      const opening = (): FileLeases => new FileLeases(wrong as unknown as typeof api)
+      expect(opening).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }))
+    }
+    const misspelt = { runtme: 7 } as FileLeasesOptions
+    expect(() => new FileLeases(api, misspelt)).toThrow('options must be among runtime')
   })
 
   it('a reason beyond 1 KiB is a mistake and not an answer', async () => {

@@ -3,7 +3,7 @@ import { isLeaseError, type ErrorCode, type LeaseError } from '../../src/core/er
 import { parseResource } from '../../src/core/resource.ts'
 import { parseScope } from '../../src/core/scope.ts'
 import { ByteReader, ByteWriter } from '../../src/registrar/canonical-bytes.ts'
-import { generateSigningKey } from '../../src/registrar/ed25519.ts'
+import { generateSigningKey, type SigningKey } from '../../src/registrar/ed25519.ts'
 import {
   GRANT_SKEW_MS,
   grantBytes,
@@ -201,6 +201,10 @@ describe('a grant', () => {
       )
     }
     expect(codeOf(chain(grant({ fence: 0, issuedAtMs: 0 })))).toBe('accepted')
+    for (const odd of [null, undefined, { keyId: KEY.keyId }]) {
+      const sign = () => signGrant(grant(), odd as unknown as SigningKey)
+      expect(sign).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }))
+    }
     const scope = { unlimited: false, workIds: [], tools: ['test', 'edit', 'test'], namespaces: [] }
     const { tools } = verifyGrant(signGrant(grant({ scope }), KEY), KEYS, { now: NOW }).scope
     expect(tools).toEqual(['edit', 'test'])
