@@ -1,7 +1,7 @@
 /**
  * What a command line would do to files, read without running it. What cannot be read is said to be so (`isKnown`), with
- * the words that may be paths (`named`): the caller checks those afterwards. Words of control flow (`if`, `do`, `{` …) are
- * passed over: every branch may run.
+ * the words that may be paths (`named`): the caller checks those afterwards. Words of control flow (`if`, `then`, `{` …) are
+ * passed over: every branch may run. The body of a `for` loop is read once for each of its words.
  *
  * Pure: the file system is asked through `ShellContext` alone.
  */
@@ -31,6 +31,8 @@ export interface ShellReading {
 }
 
 const NESTING_MAX = 8
+/** How often the bodies of loops are read in all; beyond it, their variables are not known. */
+const TURNS_MAX = 256
 
 export function readShell(source: string, context: ShellContext): ShellReading {
   const reader = new ShellReader(context)
@@ -43,6 +45,8 @@ class Scope {
   /** Null: the directory is not known. */
   cwd: string | null
   readonly variables: Map<string, string | null>
+  /** What a `for` has said of the loop that comes next. */
+  loop: Loop = ONCE
 
   constructor(cwd: string | null, variables: ReadonlyMap<string, string | null>) {
     this.cwd = cwd
@@ -54,6 +58,14 @@ class Scope {
   }
 }
 
+interface Loop {
+  readonly variable: string
+  /** Null: not known. */
+  readonly values: readonly (string | null)[]
+}
+
+const ONCE: Loop = { variable: '', values: [null] }
+
 class ShellReader {
   readonly #context: ShellContext
   readonly #writes = new Set<string>()
@@ -61,6 +73,7 @@ class ShellReader {
   readonly #checkouts: { readonly directory: string; readonly command: string }[] = []
   readonly #commits: string[] = []
   #isKnown = true
+  #turnsLeft = TURNS_MAX
 
   constructor(context: ShellContext) {
     this.#context = context
@@ -101,11 +114,22 @@ class ShellReader {
     }
   }
 
+  #runLoop(body: readonly Pipeline[], scope: Scope, depth: number): void {
+    const { variable, values } = scope.loop
+    scope.loop = ONCE
+    this.#turnsLeft -= values.length
+    for (const value of this.#turnsLeft < 0 ? [null] : values) {
+      scope.variables.set(variable, value)
+      this.#runAll(body, scope, depth)
+    }
+  }
+
   #runCommand(command: ShellCommand, run: Run): void {
     const { scope, depth } = run
     for (const redirect of command.redirects) this.#redirect(redirect, scope, depth)
-    if (command.kind === 'subshell') {
-      this.#runAll(command.body, scope.copy(), depth)
+    if (command.kind !== 'simple') {
+      if (command.kind === 'loop') this.#runLoop(command.body, scope, depth)
+      else this.#runAll(command.body, scope.copy(), depth)
       return
     }
     for (const word of command.words) this.#nested(word, scope, depth)
@@ -115,7 +139,7 @@ class ShellReader {
     if (first === -1) for (const each of assigned) assign(scope, each)
     const [program, ...args] = first === -1 ? [] : words.slice(first)
     if (program === undefined) return
-    if (program.text === 'for') scope.variables.set(args[0]?.text ?? '', null)
+    if (program.text === 'for') scope.loop = loopOf(args)
     else this.#runProgram(program, args, { ...run, command })
   }
 
@@ -188,7 +212,7 @@ class ShellReader {
 
   /** What the next command of a pipeline reads, where this one only passes text on. */
   #outputOf(command: ShellCommand, scope: Scope, input: string | null): string | null {
-    if (command.kind === 'subshell') return null
+    if (command.kind !== 'simple') return null
     const [program, ...args] = this.#expandAll(command.words, scope)
     const texts = args.map(({ text }) => text)
     if (program?.text === 'echo' || program?.text === 'printf') {
@@ -220,6 +244,12 @@ interface Called {
   readonly command: SimpleCommand
 }
 
+/** `for NAME in WORDS`; without words it is about the arguments of the script, which are not known. */
+function loopOf([variable, keyword, ...words]: readonly ShellArgument[]): Loop {
+  const values = keyword?.text === 'in' ? words.map(({ text }) => text) : [null]
+  return { variable: variable?.text ?? '', values }
+}
+
 /** Longer words are scripts and messages, not names of files. */
 const NAME_MAX = 1024
 
@@ -244,27 +274,27 @@ interface SimpleCommand {
   readonly redirects: readonly Redirect[]
 }
 
-/** `( … )`: what it does to its directory and variables ends with it. */
-interface Subshell {
-  readonly kind: 'subshell'
+/** `( … )`, whose directory and variables end with it, or `do … done`. */
+interface Compound {
+  readonly kind: 'subshell' | 'loop'
   readonly body: readonly Pipeline[]
   readonly redirects: readonly Redirect[]
 }
 
-type ShellCommand = SimpleCommand | Subshell
+type ShellCommand = SimpleCommand | Compound
 type Pipeline = readonly ShellCommand[]
 
 /** Of `case`, whose patterns are no commands, and functions, whose bodies run at another time, nothing is made. */
 const UNREAD: ReadonlySet<string> = new Set(['case', 'function', 'select', 'coproc'])
 
 const FLOW: ReadonlySet<string> = new Set([
-  ...['if', 'then', 'else', 'elif', 'fi', 'while', 'until', 'do', 'done', '{', '}', '!', 'time'],
+  ...['if', 'then', 'else', 'elif', 'fi', 'while', 'until', '{', '}', '!', 'time'],
 ])
 
 function shellScript(tokens: readonly ShellToken[]): readonly Pipeline[] {
   const reader = new ScriptReader(tokens)
   const script = reader.list()
-  if (!reader.isAtEnd) throw new UnreadableShell('there is a ) too many')
+  if (!reader.isAtEnd) throw new UnreadableShell('there is a ) or done too many')
   return script
 }
 
@@ -282,12 +312,18 @@ class ScriptReader {
 
   list(): readonly Pipeline[] {
     const pipelines: Pipeline[] = []
-    while (!this.isAtEnd && !this.#isAt(')')) {
+    while (!this.isAtEnd && !this.#isAt(')') && this.#nextWord() !== 'done') {
       const pipeline = this.#pipeline()
       if (pipeline.length > 0) pipelines.push(pipeline)
-      if (!this.isAtEnd && !this.#isAt(')')) this.#at += 1
+      if (this.#tokens[this.#at]?.kind === 'operator' && !this.#isAt(')')) this.#at += 1
     }
     return pipelines
+  }
+
+  /** The plain word that comes next, if one does. */
+  #nextWord(): string | null {
+    const token = this.#tokens[this.#at]
+    return token?.kind === 'word' ? plainText(token.word) : null
   }
 
   #isAt(...operators: readonly string[]): boolean {
@@ -308,33 +344,41 @@ class ScriptReader {
 
   #command(): ShellCommand | null {
     this.#skipFlow()
-    if (!this.#isAt('(')) return this.#simple()
+    const isLoop = this.#nextWord() === 'do'
+    if (!isLoop && !this.#isAt('(')) return this.#simple()
     this.#at += 1
     const body = this.list()
-    if (!this.#isAt(')')) throw new UnreadableShell('( has no )')
+    if (isLoop ? this.#nextWord() !== 'done' : !this.#isAt(')')) {
+      throw new UnreadableShell(isLoop ? 'do has no done' : '( has no )')
+    }
     this.#at += 1
-    return { kind: 'subshell', body, redirects: this.#simple()?.redirects ?? [] }
+    const { redirects } = this.#wordsAndRedirects(false)
+    return { kind: isLoop ? 'loop' : 'subshell', body, redirects }
   }
 
   #skipFlow(): void {
     for (;;) {
-      const token = this.#tokens[this.#at]
-      const text = token?.kind === 'word' ? plainText(token.word) : null
+      const text = this.#nextWord()
       if (text !== null && UNREAD.has(text)) throw new UnreadableShell(`${text} is not read`)
       if (text === null || !FLOW.has(text)) return
       this.#at += 1
     }
   }
 
-  #simple(): SimpleCommand | null {
+  #wordsAndRedirects(hasWords: boolean): Omit<SimpleCommand, 'kind'> {
     const words: Word[] = []
     const redirects: Redirect[] = []
     for (; !this.isAtEnd; this.#at += 1) {
       const token = this.#tokens[this.#at]
-      if (token === undefined || token.kind === 'operator') break
-      if (token.kind === 'word') words.push(token.word)
-      else redirects.push(token.redirect)
+      if (token?.kind === 'redirect') redirects.push(token.redirect)
+      else if (token?.kind === 'word' && hasWords) words.push(token.word)
+      else break
     }
+    return { words, redirects }
+  }
+
+  #simple(): SimpleCommand | null {
+    const { words, redirects } = this.#wordsAndRedirects(true)
     if (this.#isAt('(')) throw new UnreadableShell('a function is not read')
     if (words.length === 0 && redirects.length === 0) return null
     return { kind: 'simple', words, redirects }
