@@ -72,7 +72,8 @@ class ShellReader {
   readonly #named = new Set<string>()
   readonly #checkouts: { readonly directory: string; readonly command: string }[] = []
   readonly #commits: string[] = []
-  #isKnown = true
+  /** How many commands could not be read. */
+  #unknown = 0
   #turnsLeft = TURNS_MAX
 
   constructor(context: ShellContext) {
@@ -85,32 +86,37 @@ class ShellReader {
       checkouts: this.#checkouts,
       commits: this.#commits,
       named: [...this.#named],
-      isKnown: this.#isKnown,
+      isKnown: this.#unknown === 0,
     }
   }
 
   run(source: string, scope: Scope, depth: number): void {
-    if (depth > NESTING_MAX) {
-      this.#isKnown = false
-      return
-    }
+    if (depth > NESTING_MAX) return this.#notRead(source, scope)
     try {
       this.#runAll(shellScript(shellTokens(source)), scope, depth)
     } catch (error) {
       // No fault: what is not read is let through and looked at afterwards, as `isKnown` says.
       if (!(error instanceof UnreadableShell)) throw error
-      this.#isKnown = false
+      this.#notRead(source, scope)
     }
+  }
+
+  #notRead(source: string, { cwd }: Scope): void {
+    this.#unknown += 1
+    this.#name(source, cwd)
   }
 
   #runAll(script: readonly Pipeline[], scope: Scope, depth: number): void {
     for (const pipeline of script) {
+      const before = this.#unknown
       let input: string | null = null
       for (const command of pipeline) {
         const own = pipeline.length === 1 ? scope : scope.copy()
         this.#runCommand(command, { scope: own, depth, input })
         input = this.#outputOf(command, own, input)
       }
+      // What is piped into a program may tell it what to write to: `grep -l x src/* | xargs sed -i …`.
+      if (this.#unknown > before) for (const command of pipeline) this.#nameAll(command, scope)
     }
   }
 
@@ -147,16 +153,15 @@ class ShellReader {
     const { scope, depth, command } = run
     const { cwd } = scope
     if (program.text === null || cwd === null) {
-      this.#isKnown = false
-      this.#name(args, cwd)
+      this.#unknown += 1
       return
     }
-    if (program.text === 'export') for (const each of args) assign(scope, each)
+    if (ASSIGNING.has(program.text)) for (const each of args) assign(scope, each)
     const input = inputOf(command) ?? this.#inputFile(command, scope) ?? run.input
     const call = { program: program.text, args, cwd, input, context: this.#context }
     for (const effects of programEffects(call)) {
       this.#take(effects)
-      if (effects.isUnknown === true) this.#name(args, cwd)
+      if (effects.isUnknown === true) this.#name(input ?? '', cwd)
       if (effects.cwd !== undefined) scope.cwd = effects.cwd
       if (effects.script !== undefined) this.run(effects.script, scope.copy(), depth + 1)
     }
@@ -167,13 +172,19 @@ class ShellReader {
     for (const file of named) this.#named.add(file)
     if (checkout !== undefined) this.#checkouts.push(checkout)
     if (commit !== undefined) this.#commits.push(commit)
-    if (isUnknown) this.#isKnown = false
+    if (isUnknown) this.#unknown += 1
   }
 
-  /** Words that may be paths, and what stands behind the `=` of an option. */
-  #name(args: readonly ShellArgument[], cwd: string | null): void {
-    for (const { text } of args) {
-      const name = text === null ? '' : text.replace(/^-[\w-]*=?/, '')
+  #nameAll(command: ShellCommand, scope: Scope): void {
+    const words = command.kind === 'simple' ? this.#expandAll(command.words, scope) : []
+    for (const { text } of words) this.#name(text ?? '', scope.cwd)
+  }
+
+  /** What may be a path, whole or a word of it, also behind the `=` of an option: a script names files in quotes. */
+  #name(text: string, cwd: string | null): void {
+    const some = text.slice(0, NAMING_MAX)
+    for (const word of [some, ...some.split(BETWEEN_WORDS)]) {
+      const name = word.replace(/^-[\w-]*=?/, '')
       if (name === '' || name.length > NAME_MAX || name.includes('\n')) continue
       if (cwd !== null || path.isAbsolute(name)) this.#named.add(path.resolve(cwd ?? '/', name))
     }
@@ -250,6 +261,10 @@ function loopOf([variable, keyword, ...words]: readonly ShellArgument[]): Loop {
   return { variable: variable?.text ?? '', values }
 }
 
+const BETWEEN_WORDS = /[\s;|&<>()'"`]+/
+/** Of a longer script its beginning is looked at for names. */
+const NAMING_MAX = 8_192
+
 /** Longer words are scripts and messages, not names of files. */
 const NAME_MAX = 1024
 
@@ -261,6 +276,14 @@ function inputOf({ redirects }: SimpleCommand): string | null {
   const [part] = redirect.target.parts
   return redirect.target.parts.length === 1 && part?.kind === 'text' ? part.text : null
 }
+
+const ASSIGNING: ReadonlySet<string> = new Set([
+  'export',
+  'declare',
+  'local',
+  'readonly',
+  'typeset',
+])
 
 function assign({ variables }: Scope, { text, assigned }: ShellArgument): void {
   const [, name, value = ''] = /^([A-Za-z_]\w*)=([^]*)$/.exec(text ?? '') ?? []
