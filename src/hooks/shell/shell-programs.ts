@@ -26,11 +26,11 @@ function namesIn(text: string): ReadonlySet<string> {
 /** These write to nothing but what they are redirected to. */
 const READERS: ReadonlySet<string> = namesIn(`
   ls cat head tail grep egrep fgrep rg ag wc echo printf pwd true false : test [ [[ which type
-  hash stat file du df uniq cut tr jq diff cmp comm basename dirname realpath readlink date
-  printenv id whoami hostname uname ps sleep seq tree less more nl od xxd hexdump md5sum sha1sum
+  hash stat file du df cut tr jq diff cmp comm basename dirname realpath readlink date
+  printenv id whoami hostname uname ps sleep seq tree less more nl od hexdump md5sum sha1sum
   sha256sum column fold paste rev tac export set unset read wait exit return break local
-  continue shift trap ulimit umask alias mkdir rmdir chmod chown kill free uptime nproc lsof tty
-  clear history jobs tenure declare readonly let
+  continue shift ulimit umask alias mkdir rmdir chmod chown kill free uptime nproc lsof tty
+  clear history jobs declare readonly typeset let
 `)
 
 export function programEffects(call: ProgramCall): readonly Effects[] {
@@ -64,6 +64,9 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
   dash: shell,
   zsh: shell,
   eval: ({ args }) => scriptOf(args.map(({ text }) => text)),
+  trap: ({ args }) => scriptOf(args.slice(0, 1).map(({ text }) => (text === '-' ? '' : text))),
+  // What it runs has leases of its own, and those of the agent as well if it asks for them.
+  tenure: ({ args }) => (args[0]?.text === 'run' ? UNKNOWN : NOTHING),
   tee: ({ args, cwd }) => writesTo(operandsOf(args), cwd),
   touch: ({ args, cwd }) => writesTo(operandsOf(args, ['-d', '-r', '-t']), cwd),
   truncate: ({ args, cwd }) => writesTo(operandsOf(args, ['-s', '-r', '--size']), cwd),
@@ -71,7 +74,7 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
   shred: ({ args, cwd }) => writesTo(operandsOf(args, ['-n', '-s']), cwd),
   rm: ({ args, cwd }) => writesTo(operandsOf(args), cwd),
   sed: inPlaceEditor({ script: 'ef', long: ['--expression', '--file'], withValue: ['-l'] }),
-  perl: interpreter({ script: 'eE', withValue: ['-I', '-M', '-F'] }),
+  perl: interpreter({ script: 'eE', withValue: ['-I', '-M', '-m', '-F'] }),
   ruby: interpreter({ script: 'e', withValue: ['-I', '-r'] }),
   mv: (call) => moved(call, { removesSource: true }),
   cp: (call) => moved(call, { removesSource: false }),
@@ -79,6 +82,8 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
   ln: linked,
   dd: ({ args, cwd }) => writesTo(valuesOf(args, 'of='), cwd),
   sort: ({ args, cwd }) => writesTo(optionValues(args, ['-o', '--output']), cwd),
+  uniq: ({ args, cwd }) => writesTo(operandsOf(args, ['-f', '-s', '-w']).slice(1), cwd),
+  xxd: ({ args, cwd }) => writesTo(operandsOf(args, ['-c', '-g', '-l', '-o', '-s']).slice(1), cwd),
   curl: curl,
   wget: wget,
   find: found,
@@ -153,10 +158,13 @@ interface Editor {
 
 /** `sed -i`, `perl -pi -e`: writes to its operands, of which the first is its script unless an option was. */
 function inPlaceEditor({ script, long = [], withValue }: Editor): Program {
-  const scripted = new RegExp(`^-[a-zA-Z]*[${script}]$`)
+  const scripted = new RegExp(`^-\\w*[${script}]$`)
+  // What stands behind a letter that takes a value is that value: `-Ilib` has no `-i`.
+  const valued = withValue.map((option) => option.slice(1)).join('')
+  const inPlace = new RegExp(`^(?:--in-place|-[^\\W${script}${valued}]*i)`)
   return ({ args, cwd }) => {
     const texts = args.map(({ text }) => text ?? '')
-    if (!texts.some((text) => /^(?:--in-place|-[a-zA-Z]*i)/.test(text))) return NOTHING
+    if (!texts.some((text) => inPlace.test(text))) return NOTHING
     const scripts = texts.filter((text) => scripted.test(text) || long.includes(text))
     const isScripted =
       scripts.length > 0 || texts.some((text) => long.some((one) => text.startsWith(`${one}=`)))
@@ -231,7 +239,8 @@ function wget({ args, cwd }: ProgramCall): readonly Effects[] {
 }
 
 const FIND_ACTIONS: ReadonlySet<string> = new Set([
-  ...['-delete', '-exec', '-execdir', '-ok', '-okdir', '-fprint', '-fprintf', '-fls'],
+  ...['-delete', '-exec', '-execdir', '-ok', '-okdir', '-fprint', '-fprint0', '-fprintf'],
+  '-fls',
   // Those of fd.
   ...['-x', '-X', '--exec', '--exec-batch'],
 ])
@@ -348,7 +357,7 @@ function named(name: string, call: GitCall): readonly Effects[] {
     case 'restore':
       return restored(call)
     case 'rm':
-      return words.includes('--cached') ? [] : writesTo(operandsOf(args), directory)
+      return words.includes('--cached') ? [] : pathsOf(operandsOf(args), call, 'git rm')
     case 'mv':
       return moved({ ...call, cwd: directory }, { removesSource: true })
     case 'apply':
@@ -356,7 +365,7 @@ function named(name: string, call: GitCall): readonly Effects[] {
     case 'commit':
       return [{ commit: directory }]
     default:
-      if (GIT_READERS.has(name)) return []
+      if (GIT_READERS.has(name)) return writesTo(optionValues(args, ['--output']), directory)
       if (WHOLE_TREE.has(name)) return [{ isUnknown: true, named: [directory] }]
       return UNKNOWN
   }
@@ -389,15 +398,23 @@ function restored(call: GitCall): readonly Effects[] {
   return pathsOf(operandsOf(args, ['-s', '--source']), call, 'git restore')
 }
 
-/** A directory stands for all that is below it. */
+/** A directory stands for all that is below it, and a pattern of git's own for any file. */
 function pathsOf(
   paths: readonly ShellArgument[],
   call: GitCall,
   command: string,
 ): readonly Effects[] {
-  const isWhole = paths.some(({ text }) => text === '.' || text === ':/')
-  return isWhole ? moves(call, command) : writesTo(paths, call.directory)
+  const { words, directory, context } = call
+  const isListed = words.some((word) => word.startsWith('--pathspec-from-file'))
+  const isWhole = paths.some(({ text }) => {
+    if (text === '.') return true
+    return text !== null && PATHSPEC.test(text) && !context.isThere(path.resolve(directory, text))
+  })
+  return isListed || isWhole ? moves(call, command) : writesTo(paths, directory)
 }
+
+/** `:/` and other magic, and what the shell has left of `*`, `?` and `[…]`. */
+const PATHSPEC = /^:|[*?[]/
 
 function applied({ args, words, directory, input, context }: GitCall): readonly Effects[] {
   if (words.some((word) => ['--check', '--stat', '--numstat', '--summary'].includes(word)))
@@ -409,10 +426,21 @@ function applied({ args, words, directory, input, context }: GitCall): readonly 
   const known = texts.filter((text) => text !== null)
   const names = known.flatMap((text) => diffPaths(text, strip === undefined ? 1 : Number(strip)))
   if (known.length < texts.length || names.length === 0) return UNKNOWN
-  return writesTo(names.map(argumentOf), directory)
+  const [below] = optionValues(args, ['--directory'])
+  if (below?.text === null) return UNKNOWN
+  const top = path.join(topOf(directory, context), below?.text ?? '')
+  return writesTo(names.map(argumentOf), top)
 
   function readPatch(text: string | null, from: string): string | null {
     if (text === null || text === '-') return text === null ? null : input
     return context.readText(path.resolve(from, text))
+  }
+}
+
+/** Where the names of a patch begin for git: the top of the checkout, wherever in it the command runs. */
+function topOf(directory: string, { isThere }: ProgramCall['context']): string {
+  for (let top = directory; ; top = path.dirname(top)) {
+    if (isThere(path.join(top, '.git'))) return top
+    if (top === path.dirname(top)) return directory
   }
 }

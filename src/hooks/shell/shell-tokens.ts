@@ -8,7 +8,7 @@
 
 export type Part =
   | { readonly kind: 'text'; readonly text: string; readonly isQuoted: boolean }
-  | { readonly kind: 'variable'; readonly name: string }
+  | { readonly kind: 'variable'; readonly name: string; readonly isQuoted: boolean }
   /** `$(…)`, backquotes, `<(…)`: another command line, whose output is not known. */
   | { readonly kind: 'command'; readonly source: string }
   /** `${x:-y}`, `$((…))`, `$?`: known to a running shell only. */
@@ -196,7 +196,7 @@ class Lexer {
       case '`':
         return [this.#backquoted()]
       case '$':
-        return [this.#dollar()]
+        return [this.#dollar(false)]
       case '\\':
         return this.#escaped()
       default:
@@ -229,7 +229,7 @@ class Lexer {
       const char = this.#source.charAt(this.#at)
       if (char === '') throw new UnreadableShell('" has no end')
       if (char === '"') break
-      if (char === '$') parts.push(this.#dollar())
+      if (char === '$') parts.push(this.#dollar(true))
       else if (char === '`') parts.push(this.#backquoted())
       else if (char === '\\' && '$`"\\\n'.includes(this.#source.charAt(this.#at + 1))) {
         parts.push(...this.#escaped())
@@ -257,7 +257,7 @@ class Lexer {
     return { kind: 'command', source }
   }
 
-  #dollar(): Part {
+  #dollar(isQuoted: boolean): Part {
     if (this.#starts("$'")) {
       this.#at += 1
       return this.#ansiQuoted()
@@ -269,11 +269,11 @@ class Lexer {
       return { kind: 'unknown' }
     }
     if (this.#starts('$(')) return this.#substitution(2)
-    if (this.#starts('${')) return this.#braced()
+    if (this.#starts('${')) return this.#braced(isQuoted)
     const name = /^[A-Za-z_]\w*/.exec(this.#source.slice(this.#at + 1, this.#at + 200))?.[0]
     if (name !== undefined) {
       this.#at += 1 + name.length
-      return { kind: 'variable', name }
+      return { kind: 'variable', name, isQuoted }
     }
     const isSpecial = /^[?$!#@*\d-]/.test(this.#source.charAt(this.#at + 1))
     this.#at += isSpecial ? 2 : 1
@@ -288,12 +288,12 @@ class Lexer {
     return /\\[^nt'"\\]/.test(text) ? { kind: 'unknown' } : literal(plainEscapes(text))
   }
 
-  #braced(): Part {
+  #braced(isQuoted: boolean): Part {
     const end = this.#source.indexOf('}', this.#at)
     if (end === -1) throw new UnreadableShell('${ has no }')
     const name = this.#source.slice(this.#at + 2, end)
     this.#at = end + 1
-    return /^[A-Za-z_]\w*$/.test(name) ? { kind: 'variable', name } : { kind: 'unknown' }
+    return /^[A-Za-z_]\w*$/.test(name) ? { kind: 'variable', name, isQuoted } : { kind: 'unknown' }
   }
 
   /** From an opening parenthesis, whose `length` includes what stands before it, to the one that closes it. */

@@ -30,23 +30,27 @@ export function expandWord(
       { text: null, isPattern: false, heredoc, ...(name === undefined ? {} : { assigned: name }) },
     ]
   }
-  const isPattern = word.parts.some((part) => isBare(part) && /[*?[]/.test(part.text))
+  const isPattern = word.parts.some((part, index) => {
+    return isUnquoted(part) && /[*?[]/.test(known[index] ?? '')
+  })
   const text = homeIn(word, known.join(''), variables)
-  const [only] = word.parts
-  const isBraced = word.parts.length === 1 && only !== undefined && isBare(only)
-  const texts = isBraced ? expandBraces(text) : [text]
-  return texts.map((each) => ({ text: each, isPattern, heredoc }))
+  return partedTexts(word, text).map((each) => ({ text: each, isPattern, heredoc }))
 }
 
-type BarePart = Extract<Part, { readonly kind: 'text' }>
-
-function isBare(part: Part): part is BarePart {
-  return part.kind === 'text' && !part.isQuoted
+function isUnquoted(part: Part | undefined): boolean {
+  return (part?.kind === 'text' || part?.kind === 'variable') && !part.isQuoted
 }
 
 function textOf(part: Part, variables: ReadonlyMap<string, string | null>): string | null {
   if (part.kind === 'text') return part.text
   return part.kind === 'variable' ? (variables.get(part.name) ?? null) : null
+}
+
+/** The value of a variable without quotes is several words where it has blanks. */
+function partedTexts({ parts }: Word, text: string): readonly string[] {
+  const [only] = parts
+  if (parts.length > 1 || !isUnquoted(only)) return [text]
+  return only?.kind === 'text' ? expandBraces(text) : text.split(/\s+/).filter(Boolean)
 }
 
 function homeIn(
@@ -56,7 +60,7 @@ function homeIn(
 ): string {
   const [first] = parts
   const home = variables.get('HOME')
-  const isHome = first !== undefined && isBare(first) && /^~(?:\/|$)/.test(first.text)
+  const isHome = first?.kind === 'text' && !first.isQuoted && /^~(?:\/|$)/.test(first.text)
   return isHome && home ? home + text.slice(1) : text
 }
 
