@@ -3,6 +3,7 @@
  * server renews nothing by itself: a lease gets ten minutes, and each call of its holder renews what that holder has taken so.
  */
 import { createMcpHandler, type McpHttpHandler } from '@modelcontextprotocol/server'
+import { BackgroundWork } from '../client/background-work.ts'
 import type { CallerConnection } from '../client/caller-connection.ts'
 import { invalid, isLeaseError } from '../core/errors.ts'
 import { isTree, parseResource, type Reach } from '../core/resource.ts'
@@ -21,6 +22,7 @@ const TTL_MS = 600_000
 
 export class McpRoute {
   readonly #handler: McpHttpHandler
+  readonly #answers = new BackgroundWork()
 
   constructor(version: string) {
     this.#handler = createMcpHandler(
@@ -37,11 +39,15 @@ export class McpRoute {
     const { name: clientId, role } = call.caller
     // Whoever asks was identified before; the token itself is nobody's business from here on.
     const authInfo = { token: '', clientId, scopes: [role], extra: { call } }
-    return this.#handler.fetch(request, { authInfo, parsedBody })
+    const answer = this.#handler.fetch(request, { authInfo, parsedBody })
+    this.#answers.add('server/mcp', answer)
+    return answer
   }
 
-  close(): Promise<void> {
-    return this.#handler.close()
+  /** The handler gives up what it is asked at that moment: a lease that was granted would be nobody's. */
+  async close(): Promise<void> {
+    await this.#answers.ends()
+    await this.#handler.close()
   }
 }
 

@@ -134,10 +134,9 @@ export async function startServer(options: ServerOptions): Promise<TenureServer>
   const close = async (): Promise<void> => {
     isStopping = true
     const endMs = runtime.monotonicMs() + DONE_WITHIN_MS
-    const ended = closed(server)
+    const ended = Promise.all([closed(server), mcp.close()])
     stores.stopWaits()
     streams.stop()
-    await mcp.close()
     if (!(await endsWithin(runtime, CLOSE_WITHIN_MS, ended))) server.closeAllConnections()
     await stores.close(endMs - runtime.monotonicMs())
     stopListening()

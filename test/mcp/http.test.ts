@@ -1,7 +1,10 @@
 /** `/mcp` of a server: rights, waiting, and what renews a lease there. */
+import { setImmediate as turn } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import type { LeaseInfo } from '../../src/core/lease.ts'
+import { openApi } from '../../src/open.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import type { LeaseApi } from '../../src/service/lease-api.ts'
 import { serving, type Serving } from '../server/serving.ts'
 import { ask, call, httpClient, type McpClient } from './mcp-clients.ts'
 
@@ -210,6 +213,47 @@ it('counts each message of several that are sent together', async () => {
   }
   expect(await fetchStatus(served.url, { body: several(3), headers })).toBe(200)
   expect(await fetchStatus(served.url, { body: several(3), headers })).toBe(429)
+})
+
+it('answers what it was asked before the server stopped', async () => {
+  const store = `memory:mcp-stops-${process.pid}`
+  const stopping: Promise<void>[] = []
+  const open = async (namespace: string): Promise<LeaseApi> => {
+    const real = await openApi(store, { namespace })
+    const acquire: LeaseApi['acquire'] = async (request) => {
+      const answer = await real.acquire(request)
+      stopping.push(server.close())
+      await turn()
+      return answer
+    }
+    return new Proxy(real, {
+      get: (target, name: keyof LeaseApi) => {
+        const member = name === 'acquire' ? acquire : target[name]
+        return typeof member === 'function' ? member.bind(target) : member
+      },
+    })
+  }
+  const { url, server } = await serving({ open })
+  const client = await httpClient(KIND, url)
+  const { leases } = await ask(client, 'lease_acquire', { resources: ['work:1'], holder: 'ann' })
+  expect(leases).toMatchObject([{ resource: 'work:1', state: 'active' }])
+  await Promise.all(stopping)
+})
+
+it('a wait ends where the server stops, in words for the model', async () => {
+  const { url, server, ask: get } = await serving()
+  const client = await httpClient(KIND, url)
+  await ask(client, 'lease_acquire', { resources: ['work:1'], holder: 'ann' })
+  const waiting = refusal(client, 'lease_acquire', {
+    ...{ resources: ['work:1'], waitMs: 40_000, holder: 'ben' },
+  })
+  const queued = async (): Promise<number> => {
+    const { body } = await get<{ leases: LeaseInfo[] }>('GET /v1/leases?state=pending')
+    return body.leases.length
+  }
+  await expect.poll(queued).toBe(1)
+  await server.close()
+  expect(await waiting).toContain('the server is stopping')
 })
 
 it('gives back what it has derived where the requests of its token do not reach for all', async () => {
