@@ -25,17 +25,17 @@ export async function hooksDirectory(cwd: string): Promise<string> {
   return path.resolve(base, lineOf(answer).toString())
 }
 
-/** The files that it tracks, from its top, as text: a name that is no UTF-8 has no JSON form. */
+/** The files that it tracks, each once also while a merge has left conflicts, from its top, as text: a name that is no UTF-8 has no JSON form. */
 export async function trackedPaths(root: string): Promise<readonly string[]> {
   const listed = await git(['ls-files', '-z'], { cwd: root })
-  const paths: string[] = []
+  const paths = new Set<string>()
   for (let start = 0; start < listed.length;) {
     const end = listed.indexOf(0, start)
     const name = listed.subarray(start, end < 0 ? listed.length : end)
-    if (isUtf8(name)) paths.push(name.toString())
+    if (isUtf8(name)) paths.add(name.toString())
     start = end < 0 ? listed.length : end + 1
   }
-  return paths
+  return [...paths]
 }
 
 export interface GitOptions {

@@ -76,16 +76,16 @@ export async function answerLfsRequest(
   const [first, id = '', last] = place
   const line = `${method} ${place.length === 3 ? `${first}/ID/${last}` : place.join('/')}`
   // A release is never refused for the requests before it; a revocation is counted where it is made.
-  if (line !== 'POST locks/ID/unlock') asked.call.count()
+  if (line === 'POST locks/ID/unlock') return unlock(asked, id, body)
+  asked.call.count()
+  const counted = { ...asked, call: uncounted(asked.call) }
   switch (line) {
     case 'POST locks':
-      return lock(asked, body)
+      return lock(counted, body)
     case 'GET locks':
-      return listLocks(asked, query)
+      return listLocks(counted, query)
     case 'POST locks/verify':
-      return verify(asked, body)
-    case 'POST locks/ID/unlock':
-      return unlock(asked, id, body)
+      return verify(counted, body)
     case 'POST objects/batch':
       throw httpError(
         501,
@@ -106,14 +106,18 @@ async function lock(asked: LfsRequest, body: unknown): Promise<LfsAnswer> {
   }
   const answer = (await askedCall(call, 'acquire', request)) as AcquireAnswer
   if (answer.kind === 'granted') return { status: 201, body: { lock: lockOf(path, answer.lease) } }
-  const [first] = answer.kind === 'held' ? answer.blockers : []
-  if (answer.kind !== 'held' || first === undefined)
-    return { status: 201, body: doneAnswer(answer) }
-  if (first.holder === holder && first.resource === resource) {
-    return renewed(asked, path, first.leaseId)
-  }
+  const blockers = answer.kind === 'held' ? answer.blockers : []
+  const own = blockers.find((one) => one.holder === holder && isLock(one, resource))
+  if (own !== undefined) return renewed(asked, path, own.leaseId)
+  const first = blockers.find((one) => one.holder !== holder) ?? blockers[0]
+  if (first === undefined) return { status: 201, body: doneAnswer(answer) }
   const message = `${path} is held by ${ownerWords(first)}`
   return { status: 409, body: { lock: lockOf(path, { ...first, id: first.leaseId }), message } }
+}
+
+/** Whoever shares a file has no lock of it: others may have it as well. */
+function isLock({ kind, mode, resource }: Blocker, path: Resource): boolean {
+  return kind === 'lease' && mode === 'exclusive' && resource === path
 }
 
 /** Locking what one has gives it its time anew. */

@@ -178,6 +178,55 @@ it('counts what a token asks for, and never refuses an unlock for it', async () 
   expect((await sent(served, unlock, { body: {}, password })).status).toBe(200)
 })
 
+it('counts a question once, however it is answered', async () => {
+  const runtime = { ...systemRuntime, monotonicMs: () => 0 }
+  const served = await serving({ withTokens: true, runtime })
+  const rights = { role: 'holder', as: ['ann'], maxRequests: 3 } as const
+  const password = served.token({ name: 'ann', ...rights })
+  const asked = ['POST /locks', 'GET /locks', 'POST /locks/verify', 'GET /locks']
+  const statuses: number[] = []
+  for (const line of asked) {
+    const body = line === 'POST /locks' ? { path: 'a' } : {}
+    const sending = line.startsWith('POST') ? { body, password } : { password }
+    statuses.push((await sent(served, line, sending)).status)
+  }
+  expect(statuses).toEqual([201, 200, 200, 429])
+})
+
+it('gives no lock of what others share, and one of what nobody else has', async () => {
+  const { served, repository } = await lfsIn()
+  const shared = { resource: `file:${repository.root}/src/x.ts`, mode: 'shared' }
+  for (const holder of ['ann', 'ben']) {
+    await served.ask('POST /v1/leases', { body: { ...shared, holder } })
+  }
+  const refused = await sent(served, 'POST /locks', { body: { path: 'src/x.ts' } })
+  expect(refused.status).toBe(409)
+  expect(await refused.json()).toMatchObject({
+    message: expect.stringContaining('src/x.ts is held by ben until'),
+  })
+  expect((await sent(served, 'POST /locks', { body: { path: 'lib/y.ts' } })).status).toBe(201)
+})
+
+it('tells once of a file that a merge has left with conflicts', async () => {
+  const { served, repository } = await lfsIn()
+  const { root, git, write, attempt } = repository
+  for (const branch of ['topic', 'main']) {
+    git(
+      'checkout',
+      '--quiet',
+      branch === 'main' ? 'main' : '-b',
+      ...(branch === 'main' ? [] : [branch]),
+    )
+    write('lib/y.ts', branch)
+    git('commit', '--quiet', '--all', `--message=${branch}`)
+  }
+  expect((await attempt(['merge', 'topic'])).code).toBe(1)
+  const body = { resource: `file:${root}/lib`, extent: 'subtree', holder: 'ben' }
+  await served.ask('POST /v1/leases', { body })
+  const { locks } = await page(served, 'GET /locks')
+  expect(locks?.map(({ path }) => path)).toEqual(['lib/y.ts', 'lib/z.ts'])
+})
+
 it('unlocks what is another’s for an operator who forces it, and for nobody else', async () => {
   const { as } = await lfsIn({ role: 'operator' })
   await as('ann', 'lfs', 'lock', 'src/x.ts')
