@@ -49,16 +49,19 @@ export async function* watchEvents(
   const outage = new Outage('http-client/watch', sources)
   const cuts = new QuickCuts(runtime)
   let { after } = filter
+  let hasRead = false
   while (!signal.aborted) {
     const path = pathOf(filter, after)
     const stream = await servers
       .stream({ path, headers: {}, keepAlive: true, signal })
-      .catch((error: unknown) => (signal.aborted ? null : outage.survive(error)))
+      .catch((error: unknown) => {
+        return signal.aborted ? null : outage.survive(hasRead ? asAway(error) : error)
+      })
     if (stream !== null) {
       let hasBegun = false
       cuts.open()
       for await (const { id, data } of untilCut(stream)) {
-        hasBegun = true
+        hasBegun = hasRead = true
         outage.end()
         if (data !== null) {
           const { position, event } = readAnswer('watch', parseJson(data)) as LedgerEntry
@@ -112,6 +115,12 @@ async function* untilCut({ response }: OpenStream): AsyncGenerator<SentEvent> {
   } finally {
     response.destroy()
   }
+}
+
+/** A server that has too many requests or streams of the token at this moment is asked again like one that is away. */
+function asAway(error: unknown): unknown {
+  if (!isLeaseError(error, 'LIMIT_EXCEEDED') || !error.retryable) return error
+  return new LeaseError('STORE_UNAVAILABLE', error.message, { cause: error })
 }
 
 /** A server of ours says at once where its stream begins. What answers with less would else be asked again without a pause. */

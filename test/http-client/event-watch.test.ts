@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import { expect, it } from 'vitest'
+import { LeaseError } from '../../src/core/errors.ts'
 import { WakeStreams, watchEvents } from '../../src/http-client/event-streams.ts'
 import type { HttpServers } from '../../src/http-client/http-servers.ts'
 import type { Runtime } from '../../src/runtime/runtime.ts'
@@ -10,7 +11,7 @@ import { sessionDigest } from '../../src/service/session-digest.ts'
 
 const MARK = 'id: 7\n\n'
 
-/** A server whose answers are these, one after the other. */
+/** A server whose answers are these, one after the other; an error is how it refuses. */
 function answering(...answers: readonly unknown[]): {
   readonly servers: HttpServers
   asked: number
@@ -18,7 +19,11 @@ function answering(...answers: readonly unknown[]): {
   const served = {
     asked: 0,
     servers: {
-      stream: async () => ({ response: answers[served.asked++] as IncomingMessage, url: null }),
+      stream: async () => {
+        const answer = answers[served.asked++]
+        if (answer instanceof Error) throw answer
+        return { response: answer as IncomingMessage, url: null }
+      },
       onMove: () => () => undefined,
       current: null,
     } as unknown as HttpServers,
@@ -102,6 +107,22 @@ it('so are those of wake-ups', async () => {
   stop = await wakes.subscribe('one', () => undefined)
   await expect.poll(() => pausesMs).toEqual([0, 100, 200, 400])
   expect(served.asked).toBe(4)
+})
+
+const TOO_MANY = { details: { limit: 1 }, retryable: true }
+
+it('a server that has too many requests of the token at the moment is asked again', async () => {
+  const refusal = new LeaseError('LIMIT_EXCEEDED', 'ann must make at most 1 request', TOO_MANY)
+  const served = answering(Readable.from([MARK]), refusal, Readable.from([MARK]))
+  const { events, positions } = watching(served.servers)
+  expect(await events.next()).toMatchObject({ done: true })
+  expect([served.asked, positions]).toEqual([3, ['7', '7']])
+})
+
+it('a watch that has read nothing yet is refused as it is told', async () => {
+  const refusal = new LeaseError('LIMIT_EXCEEDED', 'ann must have at most 1 stream', TOO_MANY)
+  const { events } = watching(answering(refusal).servers)
+  await expect(events.next()).rejects.toBe(refusal)
 })
 
 it('a first stream that ends before it begins ends the watch', async () => {
