@@ -15,7 +15,7 @@ import type {
   WatchLocals,
 } from '../service/lease-api.ts'
 import { WakeStreams, watchEvents } from './event-streams.ts'
-import { HttpServers, toldError } from './http-servers.ts'
+import { HttpServers, toldError, type RequestEffect } from './http-servers.ts'
 import { readAnswer, type AnswerOf } from '../protocol/answers.ts'
 import { BATCH_CALLS_MAX } from '../protocol/changes.ts'
 import { afterTurn } from '../runtime/system-runtime.ts'
@@ -144,9 +144,10 @@ const FRAME_BYTES = 64
  */
 class CallBatches {
   readonly #servers: HttpServers
-  readonly #questions = new Lane((calls) => this.#send(calls, true, withoutEffect))
-  readonly #changes = new Lane((calls) => this.#send(calls, true))
-  readonly #unrepeatable = new Lane((calls) => this.#send(calls, false))
+  readonly #questions = new Lane((calls) => this.#send(calls, 'none'))
+  readonly #changes = new Lane((calls) => this.#send(calls, 'repeatable'))
+  readonly #unrepeatable = new Lane((calls) => this.#send(calls, 'once'))
+
   constructor(servers: HttpServers) {
     this.#servers = servers
   }
@@ -168,18 +169,15 @@ class CallBatches {
     return isRepeatable(name, request) ? this.#changes : this.#unrepeatable
   }
 
-  async #send(
-    calls: readonly PendingCall[],
-    isRepeatable: boolean,
-    told: (error: unknown) => unknown = (error) => error,
-  ): Promise<void> {
+  async #send(calls: readonly PendingCall[], effect: RequestEffect): Promise<void> {
     try {
       const text = `{"calls":[${calls.map((call) => call.text).join()}]}`
-      const answer = await this.#servers.post(BATCH_PATH, { text, isRepeatable })
+      const answer = await this.#servers.post(BATCH_PATH, { text, effect })
       const answers = readAnswers(answer, calls.length)
       for (const [index, call] of calls.entries()) settle(call, answers[index])
     } catch (error) {
-      for (const { reject } of calls) reject(told(error))
+      const told = effect === 'none' ? withoutEffect(error) : error
+      for (const { reject } of calls) reject(told)
     }
   }
 }

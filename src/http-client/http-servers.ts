@@ -23,10 +23,12 @@ export interface HttpServersOptions {
   readonly runtime: Runtime
 }
 
+/** Of what has no effect, or the same one however often it is sent, a lost answer is asked for again. */
+export type RequestEffect = 'none' | 'repeatable' | 'once'
+
 export interface Body {
   readonly text: string
-  /** The same request sent twice has one effect, so a lost answer is asked for again. */
-  readonly isRepeatable: boolean
+  readonly effect: RequestEffect
 }
 
 export interface StreamRequest {
@@ -84,14 +86,14 @@ export class HttpServers {
 
   /** Answers JSON, or throws what every store throws: was nothing committed, or is that unknown? */
   post(path: string, body: Body): Promise<unknown> {
-    return this.#tryEach(body.isRepeatable, (url, withinMs) => {
+    return this.#tryEach(body.effect, (url, withinMs) => {
       return this.#exchange(url, path, body, withinMs)
     })
   }
 
   /** Opens an answer that goes on. */
   stream(request: StreamRequest): Promise<OpenStream> {
-    return this.#tryEach(true, async (url, withinMs) => {
+    return this.#tryEach('none', async (url, withinMs) => {
       return { response: await this.#open(url, request, withinMs), url }
     })
   }
@@ -102,7 +104,7 @@ export class HttpServers {
 
   /** Asks the current server, and the others in turn while it is away, for as long as one call may take. */
   async #tryEach<Answer>(
-    isRepeatable: boolean,
+    effect: RequestEffect,
     ask: (url: URL, withinMs: number) => Promise<Answer>,
   ): Promise<Answer> {
     const { urls, callMs, runtime } = this.#options
@@ -114,14 +116,15 @@ export class HttpServers {
         const leftMs = endMs - runtime.monotonicMs()
         return await ask(url, Math.min(leftMs, callMs / urls.length))
       } catch (error) {
-        if (!isLeaseError(error) || !isAway(error)) throw error
+        if (!isLeaseError(error)) throw error
+        if (!isAway(error)) throw doubt === null ? error : refusedLater(doubt, error)
         const isUnknown = error.effect === 'unknown'
-        if (isUnknown) doubt ??= error
+        if (isUnknown && effect !== 'none') doubt ??= error
         this.#leave(url)
         // The last server is asked once more where an answer was lost: its connection may just have been too old.
         const isLast = tries >= urls.length + (isUnknown ? 1 : 0)
         const isOver = runtime.monotonicMs() >= endMs
-        if (isLast || isOver || (isUnknown && !isRepeatable)) throw doubt ?? error
+        if (isLast || isOver || (isUnknown && effect === 'once')) throw doubt ?? error
       }
     }
   }
@@ -243,6 +246,11 @@ function wordsOf(cause: unknown): string {
 /** Before the next try, random so that clients do not come back all at once; none after no failure. */
 export function retryMs(failures: number, { random }: Pick<Runtime, 'random'>): number {
   return failures === 0 ? 0 : (backOffMs(failures, RETRY) * (1 + random())) / 2
+}
+
+/** A request that was refused may have had its effect when it was sent before. */
+function refusedLater({ code, message }: LeaseError, cause: LeaseError): LeaseError {
+  return new LeaseError(code, `${message}; asked again, it said: ${cause.message}`, { cause })
 }
 
 /** Another server, or a later try, may do better. */

@@ -1,5 +1,7 @@
 /** The server does what it was asked and its answer is lost: the client asks again under the same id, by itself. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { FileLeases } from '../../src/files/index.ts'
 import { openApi } from '../../src/open.ts'
 import { startServer, type TenureServer } from '../../src/server/start-server.ts'
@@ -66,5 +68,54 @@ describe('over a server, a command whose answer was lost is heard once', () => {
     const sent = api.revokeAll({ holder: 'nobody', by: 'operator' })
     await expect(sent).rejects.toMatchObject({ code: 'STORE_OUTCOME_UNKNOWN', effect: 'unknown' })
     await lost
+  })
+})
+
+interface Answered {
+  readonly url: string
+  readonly asked: () => number
+}
+
+/** A server that loses its first answer, and refuses what it is asked after that. */
+async function refusingLater(): Promise<Answered> {
+  let asked = 0
+  const server = http.createServer((request, response) => {
+    asked += 1
+    const isFirst = asked === 1
+    request.resume().once('end', () => {
+      if (isFirst) return void request.socket.destroy()
+      const detail = 'the token must be a valid one'
+      const problem = { code: 'UNAUTHORIZED', detail, effect: 'none', retryable: false }
+      response.writeHead(401, { 'Content-Type': 'application/problem+json' })
+      response.end(JSON.stringify({ ...problem, details: {} }))
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
+  const { port } = server.address() as AddressInfo
+  return { url: `http://127.0.0.1:${port}`, asked: () => asked }
+}
+
+describe('where what is sent again is refused', () => {
+  const id = '00000000-0000-4000-8000-000000000001'
+
+  it('a change may have been made all the same', async () => {
+    const { url, asked } = await refusingLater()
+    const api = await openApi(url)
+    onTestFinished(() => api.close())
+    await expect(api.renew({ id, holder: 'ann' })).rejects.toMatchObject({
+      code: 'STORE_OUTCOME_UNKNOWN',
+      effect: 'unknown',
+      message: expect.stringContaining('the token must be a valid one'),
+    })
+    expect(asked()).toBe(2)
+  })
+
+  it('a question is refused, and nothing more', async () => {
+    const { url } = await refusingLater()
+    const api = await openApi(url)
+    onTestFinished(() => api.close())
+    const refusal = { code: 'UNAUTHORIZED', effect: 'none' }
+    await expect(api.get({ id })).rejects.toMatchObject(refusal)
   })
 })
