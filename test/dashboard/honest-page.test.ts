@@ -59,6 +59,19 @@ it('says that a revocation may have happened, where its answer was lost', async 
   expect(outcome).toBe('It is not known whether it happened: the server cannot be reached')
 })
 
+it('says that the server has fallen silent, where its stream stands and brings nothing', async () => {
+  const server = await serve(workshop())
+  const page = await openPage({ browser })
+  await page.clock.install()
+  await page.goto(server.url)
+  const state = page.locator('.connection')
+  await expect.poll(() => state.textContent()).toBe('live')
+  // It is asked again, and does not answer.
+  await page.route('**/v1/caller', () => undefined)
+  await page.clock.fastForward(41_000)
+  await expect.poll(() => state.textContent()).toContain('the server has said nothing for 40 s')
+})
+
 it('asks a server that has no keys of polling services for them once', async () => {
   const server = await serve(workshop())
   const page = await openPage({ browser })

@@ -47,6 +47,7 @@ const PAGE_ROWS = 1_000
 const AGAIN_MS = { first: 300, most: 5_000 }
 /** The server says something every 15 s. */
 const SILENT_MS_MAX = 40_000
+const SILENT = 'the server has said nothing for 40 s'
 const GIVEN_BACK = 'the tab is not looked at'
 /** After so long the list is read sooner than all that has happened. */
 const HIDDEN_MS_MAX = 2 * SPAN_MS.minute
@@ -184,8 +185,10 @@ export class LiveFeed {
       await Promise.all([this.#readStream(ending, part), this.#readOtherPages(ending)])
       return new ProblemError(0, 'ended', 'the server ended the stream')
     } catch (error) {
-      if (part.signal.reason === GIVEN_BACK) return null
-      throw error
+      const { reason } = part.signal as { readonly reason: unknown }
+      if (reason === GIVEN_BACK) return null
+      // The browser has words of its own for what was aborted.
+      throw reason instanceof ProblemError ? reason : error
     } finally {
       forget()
       part.abort()
@@ -225,11 +228,12 @@ export class LiveFeed {
       signal: stop,
     })
     this.#connection.value = { kind: 'live' }
-    let silence = after(SILENT_MS_MAX, () => part.abort())
+    const giveUp = (): void => part.abort(new ProblemError(0, 'silent', SILENT))
+    let silence = after(SILENT_MS_MAX, giveUp)
     try {
       for await (const { id, data } of readMessages(response)) {
         silence()
-        silence = after(SILENT_MS_MAX, () => part.abort())
+        silence = after(SILENT_MS_MAX, giveUp)
         if (data !== '') this.#apply(data)
         if (id !== null) this.#position = id
       }
