@@ -141,18 +141,20 @@ export function application(parts: ApplicationParts): Answer {
   app.get(EVENTS_PATH, async (c, next) => {
     const wantsStream = c.req.header('accept')?.includes('text/event-stream') === true
     if (!wantsStream || c.req.method !== 'GET') return next()
-    return named(c, EVENTS_PATH, () => watchStream(parts, c))
+    return named(c, EVENTS_PATH, () => refusalsCounted(parts, watchStream(parts, c)))
   })
   // Hono takes HEAD for GET, and would answer once more where the stream is the answer already.
   app.get(WAKES_PATH, async (c, next) => {
     if (c.req.method !== 'GET') return next()
-    return named(c, WAKES_PATH, () => wakeStream(parts, c))
+    return named(c, WAKES_PATH, () => refusalsCounted(parts, wakeStream(parts, c)))
   })
   app.all('/lfs/:namespace/:repository/*', (c) => named(c, '/lfs', () => answerLfs(parts, c)))
-  app.post('/mcp', (c) => named(c, '/mcp', () => answerMcp(parts, c)))
+  app.post('/mcp', (c) => {
+    return named(c, '/mcp', () => refusalsCounted(parts, answerMcp(parts, c)))
+  })
   for (const route of ROUTES) {
     app.on(route.method, pattern(route.path), (c) => {
-      return named(c, route.path, () => answer(parts, c, route))
+      return named(c, route.path, () => refusalsCounted(parts, answer(parts, c, route)))
     })
   }
   refuseOtherMethods(app)
@@ -260,13 +262,21 @@ async function answer(parts: ApplicationParts, c: Ctx, route: Route): Promise<Re
     const given = await route.answer(call, full)
     return json(given, route.status ?? 200)
   } catch (error) {
-    parts.metrics.refused(error)
-    throw shown(caller, error)
+    throw isLeaseError(error) ? shownError(caller, error) : error
   }
 }
 
-function shown(caller: Caller, error: unknown): unknown {
-  return isLeaseError(error) ? shownError(caller, error) : error
+/** Also where nobody was identified. */
+async function refusalsCounted(
+  { metrics }: ApplicationParts,
+  answered: Promise<Response>,
+): Promise<Response> {
+  try {
+    return await answered
+  } catch (error) {
+    metrics.refused(error)
+    throw error
+  }
 }
 
 async function watchStream(parts: ApplicationParts, c: Ctx): Promise<Response> {

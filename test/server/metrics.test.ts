@@ -12,8 +12,11 @@ import type { ServedStore } from '../../src/server/served-store.ts'
 import type { LeaseApi } from '../../src/service/lease-api.ts'
 import { serving, type Serving } from './serving.ts'
 
-async function samples(server: Serving): Promise<ReadonlyMap<string, number>> {
-  const { body } = await server.ask<string>('GET /metrics')
+async function samples(
+  server: Serving,
+  token: string | null = null,
+): Promise<ReadonlyMap<string, number>> {
+  const { body } = await server.ask<string>('GET /metrics', { token })
   const lines = body.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
   return new Map(
     lines.map((line) => {
@@ -59,6 +62,20 @@ it('grants, renewals, ends, refusals and what is live are counted', async () => 
   expect(after.has('tenure_live_leases{kind="work"}')).toBe(false)
   expect(after.get('tenure_hold_seconds_count')).toBe(1)
   expect(after.get('tenure_time_left_at_renewal_ratio_count')).toBe(1)
+})
+
+it('who is not known, and who has too many streams, is refused and counted', async () => {
+  const server = await serving({ withTokens: true, streamsPerToken: 0 })
+  const token = server.token({ name: 'prometheus', role: 'reader' })
+  const headers = { Accept: 'text/event-stream' }
+  const wrong = { token: 'tenure_wrong' }
+  expect((await server.ask('GET /v1/leases', wrong)).status).toBe(401)
+  expect((await server.ask('GET /v1/events', { ...wrong, headers })).status).toBe(401)
+  expect((await server.ask('POST /mcp', { ...wrong, body: {} })).status).toBe(401)
+  expect((await server.ask('GET /v1/events', { token, headers })).status).toBe(429)
+  const told = await samples(server, token)
+  expect(told.get('tenure_refusals_total{code="UNAUTHORIZED"}')).toBe(3)
+  expect(told.get('tenure_refusals_total{code="LIMIT_EXCEEDED"}')).toBe(1)
 })
 
 it('those who wait are counted, and what was there before the server was', async () => {
