@@ -11,7 +11,8 @@ import {
   type ServerResponse,
 } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
-import type { AddressInfo, Socket } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { invalid } from '../core/errors.ts'
 import type { KeyRing } from '../registrar/key-ring.ts'
 import { onFault, reportTo } from '../runtime/diagnostics.ts'
@@ -183,8 +184,17 @@ function httpServer(listener: RequestListener, tls: ServerOptions['tls']): Serve
     tls === undefined
       ? createServer(options, listener)
       : createTlsServer({ ...options, ...tls }, listener)
-  server.on('clientError', refuse)
-  server.on('request', (_request, response: ServerResponse) => {
+  const underWay = new WeakMap<Duplex, ServerResponse>()
+  server.on('clientError', (error, socket) => {
+    const response = underWay.get(socket)
+    // What is refused came behind a request whose answer this would be taken for.
+    const isBehind = response?.headersSent === true || response?.req.complete === true
+    if (isBehind || !socket.writable) socket.destroy()
+    else refuse(error, socket)
+  })
+  server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
+    underWay.set(socket, response)
+    response.once('close', () => underWay.get(socket) === response && underWay.delete(socket))
     const closeIdle = (): void => {
       if (!server.listening) server.closeIdleConnections()
     }
@@ -204,8 +214,7 @@ const STATUS_OF: Readonly<Record<string, readonly [number, string]>> = {
 }
 
 /** What is no HTTP, or comes too slowly, is answered in the same shape as everything else. */
-function refuse(error: Error & { readonly code?: string }, socket: Socket): void {
-  if (!socket.writable) return void socket.destroy()
+function refuse(error: Error & { readonly code?: string }, socket: Duplex): void {
   const [status, message] = STATUS_OF[error.code ?? ''] ?? [400, 'the request must be HTTP/1.1']
   const { problem } = problemOf(httpError(status, message))
   const body = `${JSON.stringify(problem)}\n`

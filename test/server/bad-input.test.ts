@@ -198,6 +198,15 @@ describe('bad HTTP', () => {
     expect((await server.ask('GET /healthz')).status).toBe(200)
   })
 
+  it('what comes behind a whole request is not answered in its place', async () => {
+    const server = await serving()
+    await server.ask('POST /v1/leases', { body: { resource: 'work:1', holder: 'ann' } })
+    const body = '{"resource":"work:1","holder":"ben","waitMs":60000}'
+    const head = 'POST /v1/leases HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n'
+    const text = `${head}Content-Length: ${body.length}\r\n\r\n${body}hello\r\n\r\n`
+    expect(await raw(server, text)).toBe('')
+  })
+
   it('a body in chunks that never ends is cut off where it is too long', async () => {
     const server = await serving()
     const chunk = `2000\r\n${' '.repeat(0x2000)}\r\n`
