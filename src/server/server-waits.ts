@@ -50,6 +50,8 @@ interface Ask {
   readonly tickets: readonly TicketRef[]
   readonly windowMs: number
   readonly hearing: Hearing
+  /** What nobody had heard of when it was asked for again. */
+  readonly unheard: readonly UnheardLease[]
 }
 
 /** What the requests under one id have come to, of which each began before the answer to the one before it was written. */
@@ -61,8 +63,11 @@ interface Hearing {
 }
 
 interface UnheardLease {
+  readonly ticket: TicketRef
+  readonly leases: readonly LeaseInfo[]
+  readonly windowMs: number
+  readonly hearing: Hearing
   readonly timer: Timer
-  readonly giveBack: () => void
 }
 
 type GrantedLeases = Pick<Acquired, 'leases'> & { readonly isNew: boolean }
@@ -142,6 +147,8 @@ export class ServerWaits {
       return { leases, waitedMs: Math.max(0, Math.floor(sentMs - startMs)) }
     } catch (error) {
       this.#end(ask)
+      // Whoever asked under the id has got nothing, and need not be the one that it was granted to.
+      for (const one of ask.unheard) this.#giveBackLater(one)
       throw error
     } finally {
       this.#open.delete(wait)
@@ -154,8 +161,8 @@ export class ServerWaits {
     const unheard = tickets.flatMap(({ id }) => this.#unheard.get(id) ?? [])
     for (const { timer } of unheard) timer.cancel()
     const [before] = tickets.flatMap(({ id }) => this.#asks.get(id) ?? [])
-    const isNew = unheard.length > 0
-    const ask = { tickets, windowMs, hearing: before?.hearing ?? { isNew, isHeard: false } }
+    const hearing = before?.hearing ?? unheard[0]?.hearing ?? { isNew: false, isHeard: false }
+    const ask = { tickets, windowMs, hearing, unheard }
     for (const { id } of tickets) {
       this.#unheard.delete(id)
       this.#asks.set(id, ask)
@@ -206,18 +213,26 @@ export class ServerWaits {
       return latest !== undefined && latest !== ask
     })
     if (isAskedAgain) return
-    for (const ticket of ask.tickets) {
-      const giveBack = (): void => {
-        this.#unheard.delete(ticket.id)
-        this.#background.add('server/unheard-grant', this.#giveBack(ticket, leases))
-      }
-      const timer = this.#runtime.setTimer(ask.windowMs, giveBack, { keepAlive: false })
-      this.#unheard.set(ticket.id, { timer, giveBack })
-    }
+    const { windowMs } = ask
+    for (const ticket of ask.tickets) this.#giveBackLater({ ticket, leases, windowMs, hearing })
+  }
+
+  #giveBackLater(unheard: Omit<UnheardLease, 'timer'>): void {
+    const { ticket, windowMs } = unheard
+    const giveBack = (): void => this.#giveBackNow(unheard)
+    this.#unheard.get(ticket.id)?.timer.cancel()
+    const timer = this.#runtime.setTimer(windowMs, giveBack, { keepAlive: false })
+    this.#unheard.set(ticket.id, { ...unheard, timer })
+  }
+
+  #giveBackNow(unheard: Omit<UnheardLease, 'timer'>): void {
+    this.#unheard.delete(unheard.ticket.id)
+    if (unheard.hearing.isHeard) return
+    this.#background.add('server/unheard-grant', this.#giveBack(unheard))
   }
 
   /** Whoever has renewed it has heard of it, from another server. */
-  async #giveBack(ticket: TicketRef, leases: readonly LeaseInfo[]): Promise<void> {
+  async #giveBack({ ticket, leases }: Omit<UnheardLease, 'timer'>): Promise<void> {
     const limits = { runtime: this.#runtime, withinMs: BACKGROUND_WITHIN_MS }
     const granted = leases.find(({ resource }) => resource === ticket.resource)
     await retry(limits, async () => {
@@ -281,7 +296,7 @@ export class ServerWaits {
   /** Of a process whose only caller has gone, and asks nowhere else: what it has not heard of is given back. */
   async closeForGood(withinMs: number): Promise<void> {
     const givenBack = this.#background.ends().then(() => {
-      for (const { giveBack } of this.#unheard.values()) giveBack()
+      for (const one of this.#unheard.values()) this.#giveBackNow(one)
     })
     await endsWithin(this.#runtime, withinMs, givenBack)
     await this.close(withinMs)

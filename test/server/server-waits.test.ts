@@ -39,7 +39,9 @@ function stage(slowCall: number) {
     ...{ id: runtime.uuid(), resource: parseResource('work:1'), holder: 'ann', session: 's' },
     ...{ waitMs: 0, ttlMs: 60_000 },
   }
-  const ask = (connection: TestConnection): Promise<Acquired> => waits.acquire(request, connection)
+  const ask = (connection: TestConnection, holder = 'ann'): Promise<Acquired> => {
+    return waits.acquire({ ...request, holder, session: holder }, connection)
+  }
   const stateAfterWindow = async (): Promise<string | undefined> => {
     await runtime.advance(2 * CLAIM_WINDOW_MS)
     await waits.close(0)
@@ -69,6 +71,15 @@ it('gives a lease back of which neither answer was written', async () => {
   await runtime.settle()
   expect((await again).leases).toHaveLength(1)
   second.end(false)
+  expect(await stateAfterWindow()).toBe('released')
+})
+
+it('gives a lease back that nobody has heard of, although another asks under its id', async () => {
+  const { ask, first, second, stateAfterWindow } = stage(0)
+  expect((await ask(first)).leases).toHaveLength(1)
+  first.end(false)
+  await expect(ask(second, 'bob')).rejects.toMatchObject({ code: 'LEASE_EXISTS' })
+  second.end(true)
   expect(await stateAfterWindow()).toBe('released')
 })
 
