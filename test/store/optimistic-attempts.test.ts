@@ -2,7 +2,7 @@
 import { describe, expect, it, vi } from 'vitest'
 import { LeaseError } from '../../src/core/errors.ts'
 import { parseResource } from '../../src/core/resource.ts'
-import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import { setImmediate, systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import type { Store } from '../../src/store-port/store.ts'
 import type { Backend, Group, GroupReply } from '../../src/store/optimistic/backend.ts'
@@ -322,6 +322,8 @@ it('a mistake of ours after the commit surfaces as itself, not as an answer that
   await expect(api.acquire(wish(2, 'file:/src/b.ts'))).rejects.toThrow(TypeError)
 })
 
+const turn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve))
+
 /** A backend at which somebody else files a ticket before every call but those that hold what they are about. */
 async function disturbed(server: Server): Promise<[Backend, () => number]> {
   const other = await server.open()
@@ -384,6 +386,40 @@ describe('whoever keeps missing', () => {
     const answers = await Promise.all(wishes.map((one) => api.acquire(one)))
     expect(answers).toMatchObject(wishes.map(() => ({ kind: 'queued' })))
     expect(timesHeld()).toBe(1)
+  })
+
+  it('does so after another of its process, so that a connection is left for every other call', async () => {
+    const server = startServer()
+    const other = await server.open()
+    const resources = ['work:W-1', 'work:W-2', 'work:W-3']
+    let [filed, holding, holdingMost] = [100, 0, 0]
+    const own: Pick<Backend, 'attempt' | 'holding'> = {
+      attempt: async (group) => {
+        for (const resource of group.attempts.length > 0 ? resources : []) {
+          await other.acquire({ ...wish((filed += 1), resource), waitMs: 1_000 })
+        }
+        return server.driven.attempt(group)
+      },
+      holding: async (work) => {
+        holding += 1
+        holdingMost = Math.max(holdingMost, holding)
+        // Meanwhile the others go on missing.
+        for (let turns = 0; turns < 20; turns += 1) await turn()
+        const result = await work((group) => server.driven.attempt(group))
+        holding -= 1
+        return result
+      },
+    }
+    const backend = new Proxy(server.driven, {
+      get: (target, name) => Reflect.get(own, name) ?? Reflect.get(target, name),
+    })
+    const hasty = { ...systemRuntime, random: () => 0 }
+    const store = await OptimisticStore.open(backend, hasty, server.ticks.time)
+    const api = new LeaseService({ store, runtime: systemRuntime })
+    const wishes = resources.map((resource, n) => ({ ...wish(n + 1, resource), waitMs: 1_000 }))
+    const answers = await Promise.all(wishes.map((one) => api.acquire(one)))
+    expect(answers).toMatchObject(wishes.map(() => ({ kind: 'queued' })))
+    expect(holdingMost).toBe(1)
   })
 })
 

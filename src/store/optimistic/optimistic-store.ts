@@ -43,6 +43,8 @@ const TRIES_BEFORE_GOING_BEHIND = 12
 /** Holding takes more calls than a try does, and all others wait for them: it is for a request that would never get through. */
 const TRIES_BEFORE_HOLDING = 100
 const TRYING_BEFORE_HOLDING_MS = 2_000
+/** Each takes a connection, and keeps locks, for several round trips: more of them at a time make every other call late. */
+const HOLDING_MAX = 1
 /** For so long after that, processes are taken to file in turns. */
 const FILING_IN_TURNS_MS = 250
 /** With what it is about held, the second try is the last one that can miss, unless the clock or the settings changed. */
@@ -110,6 +112,8 @@ export class OptimisticStore implements Store {
   #overdue = 0
   /** What passes over calls that are overdue, but for which there is no room among those. */
   readonly #late = new Set<() => void>()
+  /** How many requests are decided while the server holds what they are about. */
+  #holding = 0
   #isScheduled = false
   #closing: Promise<void> | null = null
   #drained: (() => void) | null = null
@@ -541,7 +545,7 @@ export class OptimisticStore implements Store {
       request.tries >= TRIES_BEFORE_HOLDING ||
       this.#triedMs(request) > TRYING_BEFORE_HOLDING_MS ||
       isInCrowd(request)
-    if (isStuck && mayHold) return void this.#tryHolding(request)
+    if (isStuck && mayHold && this.#holding < HOLDING_MAX) return void this.#tryHolding(request)
     const isBehind = request.tries >= TRIES_BEFORE_GOING_BEHIND
     const mayPauseMs = isBehind ? BEHIND_PAUSE_MS_MAX : PAUSE_MS_MAX
     const mostMs = Math.min(mayPauseMs, 2 ** (request.tries - TRIES_AT_ONCE))
@@ -554,6 +558,7 @@ export class OptimisticStore implements Store {
 
   /** The first call locks, and misses once more; what it shows is still so when the next one comes. */
   async #tryHolding(request: PendingTransaction): Promise<void> {
+    this.#holding += 1
     let last = null as Try | null
     const putBackJoined = (): void => {
       if (last !== null) this.#queue.putBack(last.joined.map((each) => each.request))
@@ -590,6 +595,7 @@ export class OptimisticStore implements Store {
       if (last === null) this.#fail(request, error)
       else this.#failAll(last, error)
     } finally {
+      this.#holding -= 1
       this.#sendGroups()
     }
   }
