@@ -10,11 +10,11 @@ import type { Incarnation } from './sim-process.ts'
 export function sameApi(api: LeaseApi): LeaseApi {
   return {
     store: api.store,
-    acquire: (request) => api.acquire(request),
-    claim: (ticket) => api.claim(ticket),
-    acquireAll: (request) => api.acquireAll(request),
-    claimAll: (request) => api.claimAll(request),
-    withdraw: (ticket) => api.withdraw(ticket),
+    acquire: (request, requester) => api.acquire(request, requester),
+    claim: (ticket, requester) => api.claim(ticket, requester),
+    acquireAll: (request, requester) => api.acquireAll(request, requester),
+    claimAll: (request, requester) => api.claimAll(request, requester),
+    withdraw: (ticket, requester) => api.withdraw(ticket, requester),
     renew: (request) => api.renew(request),
     release: (request) => api.release(request),
     releaseAll: (request) => api.releaseAll(request),
@@ -70,14 +70,22 @@ export function tapped(api: LeaseApi, incarnation: Incarnation): LeaseApi {
   ): Promise<Result> => listenTo(incarnation, { method, requests }, call)
   return {
     ...sameApi(api),
-    acquire: (request) => listen('acquire', [request], () => api.acquire(request)),
-    claim: (ticket) => listen('claim', [ticket], () => api.claim(ticket)),
-    acquireAll: ({ members, ...common }) => {
-      const requests = members.map((member) => ({ ...common, ...member }))
-      return listen('acquire_all', requests, () => api.acquireAll({ members, ...common }))
+    acquire: (request, requester) => {
+      return listen('acquire', [request], () => api.acquire(request, requester))
     },
-    claimAll: (request) => listen('claim_all', request.tickets, () => api.claimAll(request)),
-    withdraw: (ticket) => listen('withdraw', [ticket], () => api.withdraw(ticket)),
+    claim: (ticket, requester) => listen('claim', [ticket], () => api.claim(ticket, requester)),
+    acquireAll: ({ members, ...common }, requester) => {
+      const requests = members.map((member) => ({ ...common, ...member }))
+      return listen('acquire_all', requests, () =>
+        api.acquireAll({ members, ...common }, requester),
+      )
+    },
+    claimAll: (request, requester) => {
+      return listen('claim_all', request.tickets, () => api.claimAll(request, requester))
+    },
+    withdraw: (ticket, requester) => {
+      return listen('withdraw', [ticket], () => api.withdraw(ticket, requester))
+    },
     renew: (request) => listen('renew', [request], () => api.renew(request)),
     release: (request) => listen('release', [request], () => api.release(request)),
     releaseAll: (request) =>

@@ -188,6 +188,8 @@ export function pendingUpgrade(options: PendingUpgradeOptions): PendingRequest {
       if (implied !== undefined) under = implied
       return ask(1)
     },
+    // The lease itself lives on.
+    lapsesAfterMs: Infinity,
     withdraw: options.undo,
     awaitHandOff: () => null,
     placeAt: () => null,

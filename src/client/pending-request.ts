@@ -4,11 +4,13 @@
  */
 import type { Blocker } from '../core/conflict.ts'
 import type { LeaseInfo } from '../core/lease.ts'
+import { CLAIM_WINDOW_MS_DEFAULT } from '../core/limits.ts'
 import type { Dropped, Refusal, Waiting } from '../core/outcome.ts'
 import type { Extent, Reach, Resource } from '../core/resource.ts'
 import type {
   AcquireAllRequest,
   AcquireRequest,
+  Requester,
   HandOffWaiter,
   LeaseApi,
   TicketRef,
@@ -66,11 +68,13 @@ export interface PendingRequest {
   /** Whether the request does not say what it is under, so that it may follow from a standstill. */
   readonly isPlain: boolean
   /** Asks for it, and files a ticket where it is held. Asking the same again is safe. */
-  file(waitMs: number | 'configured', hints?: FilingHints): Promise<WaitAnswer>
+  file(waitMs: number | 'configured', hints: FilingHints | null, by: Requester): Promise<WaitAnswer>
   /** Asks whether the ticket can be served, and keeps it alive. */
-  claim(hints: ClaimHints): Promise<WaitAnswer>
+  claim(hints: ClaimHints, by: Requester): Promise<WaitAnswer>
   /** Withdraws the ticket; what was granted meanwhile is released. */
-  withdraw(why: Why): Promise<unknown>
+  withdraw(why: Why, by: Requester): Promise<unknown>
+  /** After how long nothing that it has left keeps others waiting, although it was not withdrawn. */
+  readonly lapsesAfterMs: number
   /** Whether a granted lease was another's before, so that its time and fence are older than the request. */
   isForeign(lease: LeaseInfo): boolean
   /** Lets a release of this process take the claim along from now on; null for what is not served by one claim. */
@@ -104,18 +108,26 @@ export class PendingAcquire implements PendingRequest {
     return this.#request.waitMs ?? 'configured'
   }
 
-  file(waitMs: number | 'configured', hints?: FilingHints): Promise<WaitAnswer> {
-    const isAsAsked = waitMs === this.waitMs && hints === undefined
+  file(
+    waitMs: number | 'configured',
+    hints: FilingHints | null,
+    by: Requester,
+  ): Promise<WaitAnswer> {
+    const isAsAsked = waitMs === this.waitMs && hints === null
     const filed = isAsAsked ? this.#request : { ...this.#request, waitMs, ...hints }
-    return this.#api.acquire(filed)
+    return this.#api.acquire(filed, by)
   }
 
-  claim(hints: ClaimHints): Promise<WaitAnswer> {
-    return this.#api.claim(Object.assign(this.#ticket, hints))
+  claim(hints: ClaimHints, by: Requester): Promise<WaitAnswer> {
+    return this.#api.claim(Object.assign(this.#ticket, hints), by)
   }
 
-  withdraw(why: Why): Promise<unknown> {
-    return this.#api.withdraw({ ...this.#ticket, why })
+  get lapsesAfterMs(): number {
+    return lapsesAfterMs(this.#request)
+  }
+
+  withdraw(why: Why, by: Requester): Promise<unknown> {
+    return this.#api.withdraw({ ...this.#ticket, why }, by)
   }
 
   isForeign({ id }: LeaseInfo): boolean {
@@ -150,16 +162,19 @@ export class PendingAcquire implements PendingRequest {
 export function pendingGroup(api: LeaseApi, request: AcquireAllRequest): PendingRequest {
   const tickets = request.members.map((member) => ticketRefOf(member, request))
   return {
+    lapsesAfterMs: lapsesAfterMs(request),
     subject: request.members.map(({ resource }) => resource).join(', '),
     waitMs: request.waitMs ?? 'configured',
     hasParts: true,
     isPlain: request.under === undefined,
-    file: (waitMs) => api.acquireAll({ ...request, waitMs }),
-    claim: ({ implied }) => {
+    file: (waitMs, _hints, by) => api.acquireAll({ ...request, waitMs }, by),
+    claim: ({ implied }, by) => {
       const hints = implied === undefined ? {} : { implied }
-      return api.claimAll({ tickets: tickets.map((ticket) => ({ ...ticket, ...hints })) })
+      return api.claimAll({ tickets: tickets.map((ticket) => ({ ...ticket, ...hints })) }, by)
     },
-    withdraw: (why) => Promise.all(tickets.map((ticket) => api.withdraw({ ...ticket, why }))),
+    withdraw: (why, by) => {
+      return Promise.all(tickets.map((ticket) => api.withdraw({ ...ticket, why }, by)))
+    },
     awaitHandOff: () => null,
     placeAt: () => null,
     isForeign: ({ id }) => !tickets.some((ticket) => ticket.id === id),
@@ -170,6 +185,14 @@ export function pendingGroup(api: LeaseApi, request: AcquireAllRequest): Pending
       return (await Promise.all(looks)).every(Boolean)
     },
   }
+}
+
+/** A ticket without a keep-alive, or its offer, is dropped after a claim window, and what was granted expires. */
+function lapsesAfterMs({
+  ttlMs = Infinity,
+  claimWindowMs = CLAIM_WINDOW_MS_DEFAULT,
+}: Pick<AcquireRequest, 'ttlMs' | 'claimWindowMs'>): number {
+  return ttlMs + claimWindowMs
 }
 
 export function ticketRefOf(

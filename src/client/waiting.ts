@@ -5,9 +5,9 @@
  *  - It sleeps until it is woken, until the store said to ask again, or until the wait is over; it never polls. A
  *    signal that may mean anything makes it look first, because a look is a read and a claim is a commit.
  *  - The wait ends exactly on time and at once when cancelled, whatever call is under way. What may be left behind in
- *    the store is withdrawn in the background: now, and once more after a call that was still under way has ended.
- *  - The term of a grant runs from before the first send of the request that brought it about: the acquire, or for one
- *    that waited, the claim. A definite answer in between starts the count anew; a lost one does not.
+ *    the store is withdrawn in the background (`after-wait.ts`); what the process still keeps back is not sent.
+ *  - The term of a grant runs from before the request that brought it about is first sent: the acquire, or for one that
+ *    waited, the claim. A definite answer in between, or a decision in vain, starts the count anew; a lost answer does not.
  *  - A grant that is already over when its answer arrives is never handed out.
  */
 import type { Blocker } from '../core/conflict.ts'
@@ -19,10 +19,11 @@ import type { Resource } from '../core/resource.ts'
 import { US_PER_MS } from '../core/time.ts'
 import { DEFAULT_SETTINGS } from '../core/settings.ts'
 import { onAbort } from '../runtime/abort-listeners.ts'
-import { report, reportTo, type RepeatedFault } from '../runtime/diagnostics.ts'
+import type { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
-import type { Unsubscribe } from '../service/lease-api.ts'
+import type { Requester, Unsubscribe } from '../service/lease-api.ts'
 import type { QueuedWaiter, WaiterQueues } from '../service/waiter-queues.ts'
+import { passOnGrant, withdrawLater } from './after-wait.ts'
 import type { TakeOver } from './background-work.ts'
 import type { HolderClock, Moment, Term } from './holder-clock.ts'
 import { grantedTerm } from './holding.ts'
@@ -37,7 +38,7 @@ import {
   type Why,
 } from './pending-request.ts'
 import { ScheduledTask, type DueWindow, type RenewalScheduler } from './renewal-scheduler.ts'
-import { BACKGROUND_WITHIN_MS, effectOf, retry, withDoubt } from './retry.ts'
+import { withDoubt } from './retry.ts'
 import { ImpliedUnder, type Standstill } from './request-under.ts'
 import {
   abortedError,
@@ -126,6 +127,9 @@ const EARLY_SHARE = 0.1
  */
 const EARLY_MS_MAX = 0.001
 
+/** All clocks are read once more only where it gives the holder something. */
+const KEPT_BACK_MS_MIN = 1
+
 const NO_BLOCKERS: readonly Blocker[] = []
 /** Behind all tickets that are filed, in the order in which they were asked for. */
 const UNFILED_US = 2 ** 52
@@ -138,7 +142,7 @@ const TOLD_OF_LOSS = 32
 /** What was heard since the last question: nothing, that the client moved, something unspecific, or the ticket's own name. */
 type Signal = 'none' | 'moved' | 'hint' | 'wake'
 
-export class Wait {
+export class Wait implements Requester {
   readonly #context: WaitContext
   readonly #request: PendingRequest
   /** When the wait began, before anything was sent. */
@@ -176,6 +180,12 @@ export class Wait {
   #implied: ImpliedUnder | null = null
   #concluded = false
   #interruption: LeaseError | null = null
+  /** What was asked last is still in this process. */
+  #isKeptBack = false
+  /** What was asked before may have been carried out, so that the term of a grant runs from there. */
+  #hasEarlier = false
+  /** Its caller is not served any more, and what is kept back need not be sent. */
+  #isStopped = false
   #interrupt: ((error: LeaseError) => void) | null = null
 
   constructor(context: WaitContext, request: PendingRequest) {
@@ -264,6 +274,20 @@ export class Wait {
     call.then(again, again)
   }
 
+  onKeptBack(): void {
+    this.#isKeptBack = true
+  }
+
+  /** The term of a grant runs from here: in a process with a backlog most of it would be over otherwise. */
+  begins(): boolean {
+    if (this.#isStopped) return false
+    this.#isKeptBack = false
+    const { clock, runtime } = this.#context
+    const keptBackMs = runtime.monotonicMs() - this.#askedAtMs
+    if (!this.#hasEarlier && keptBackMs > KEPT_BACK_MS_MIN) this.#firstSent = clock.now()
+    return true
+  }
+
   /** The ticket has an offer, or another client has ended it. */
   wake(): void {
     this.#signal = 'wake'
@@ -304,7 +328,9 @@ export class Wait {
   #ask(question: Question, sent: Moment): Promise<WaitAnswer> {
     if (this.#interruption !== null) throw this.#interruption
     this.#askedAtMs = sent.monotonicMs
+    this.#hasEarlier = this.#firstSent !== null
     this.#firstSent ??= sent
+    this.#isKeptBack = false
     const call = this.#carriedClaim?.call ?? this.#send(question)
     this.#carriedClaim = null
     this.#underWay = call
@@ -356,18 +382,18 @@ export class Wait {
     if (question === 'claim') return this.#claim(signal)
     this.#implied?.forget()
     const waitMs = this.#hasQueued ? Math.max(1, Math.ceil(this.#leftMs)) : this.#request.waitMs
-    const hints = this.#isBehindOwn ? [BEHIND_OWN] : []
+    const hints = this.#isBehindOwn ? BEHIND_OWN : null
     // Only this client ends the wait. To the store it matters whether there is one, and a request must survive JSON.
     const mostMs = waitMs === 'configured' ? waitMs : Math.min(waitMs, WAIT_MS_MAX)
-    return this.#request.file(mostMs, ...hints)
+    return this.#request.file(mostMs, hints, this)
   }
 
   async #claim(signal: Signal): Promise<WaitAnswer> {
     const place = this.#isBehindOwn ? BEHIND_OWN : {}
-    if (signal === 'wake') return this.#request.claim({ expects: 'offer', ...place })
+    if (signal === 'wake') return this.#request.claim({ expects: 'offer', ...place }, this)
     const news = { ...place, ...(await this.#implied?.news()) }
     const isLook = this.#isLook || signal === 'hint'
-    return this.#request.claim(isLook ? news : { expects: 'nothing', ...news })
+    return this.#request.claim(isLook ? news : { expects: 'nothing', ...news }, this)
   }
 
   /** Notes a place in the queue; returns after how long to ask if no wake-up comes. */
@@ -619,26 +645,18 @@ export class Wait {
   #stop(error: LeaseError, why: Why): void {
     if (this.#interruption !== null || this.#concluded) return
     this.#interruption = error
-    if (this.#hasQueued || this.#underWay !== null || this.#firstSent !== null) {
-      this.#withdrawLater(why)
-    }
+    this.#isStopped = true
+    if (this.#hasQueued || this.#doubt !== null || this.#isAtStore) this.#withdrawLater(why)
     this.#interrupt?.(error)
   }
 
   #withdrawLater(why: Why): void {
-    this.#context.background('client/withdraw', this.#withdraw(why, this.#underWay))
+    withdrawLater(this.#context, this.#request, { why, underWay: this.#underWay })
   }
 
-  /**
-   * 1. Withdraw now, so that no other waits behind this ticket and a grant that came meanwhile is released.
-   * 2. A call that is still under way may reach the store after that; when it has ended, withdraw what it left.
-   */
-  async #withdraw(why: Why, underWay: Promise<WaitAnswer> | null): Promise<void> {
-    const limits = { runtime: this.#context.runtime, withinMs: BACKGROUND_WITHIN_MS }
-    const withdraw = (): Promise<unknown> => retry(limits, () => this.#request.withdraw(why))
-    const hasLeft = underWay === null ? false : mayHaveLeft(underWay)
-    await withdraw().catch(reportTo('client/withdraw'))
-    if (await hasLeft) await withdraw()
+  /** Whether a question may be carried out still, or was and has no answer yet. */
+  get #isAtStore(): boolean {
+    return this.#underWay !== null && !this.#isKeptBack
   }
 
   get #passedMs(): number {
@@ -668,7 +686,7 @@ export class Wait {
    * store that failed last may not hear of the withdrawal either.
    */
   get #effect(): Effect {
-    const isSettled = this.#underWay === null && this.#doubt === null && this.#failures === 0
+    const isSettled = !this.#isAtStore && this.#doubt === null && this.#failures === 0
     return isSettled || this.#isAway ? 'none' : 'unknown'
   }
 
@@ -678,23 +696,5 @@ export class Wait {
     const silentMs = Math.round(this.#context.runtime.monotonicMs() - this.#askedAtMs)
     if (this.#hasQueued && silentMs < SILENT_AFTER_MS) return null
     return new LeaseError('STORE_OUTCOME_UNKNOWN', `no answer for ${silentMs} ms`)
-  }
-}
-
-async function passOnGrant(
-  call: Promise<WaitAnswer>,
-  onGrant: (granted: GrantedAnswer) => void,
-): Promise<void> {
-  const answer = await call
-  if (answer.kind === 'granted' || answer.kind === 'granted_all') onGrant(answer)
-}
-
-async function mayHaveLeft(call: Promise<WaitAnswer>): Promise<boolean> {
-  try {
-    const answer = await call
-    return ['granted', 'granted_all', 'queued', 'queued_all'].includes(answer.kind)
-  } catch (error) {
-    report('client/wait', error)
-    return effectOf(error) === 'unknown'
   }
 }

@@ -73,7 +73,7 @@ import { RefusalTable } from '../core/refusal.ts'
 import { decideReleaseAll } from '../core/release.ts'
 import { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
-import type { HistoryQuery, Position, Store } from '../store-port/store.ts'
+import type { Requester, Decide, HistoryQuery, Position, Store } from '../store-port/store.ts'
 import { sessionDigest } from './session-digest.ts'
 import type {
   AcquireAllRequest,
@@ -423,10 +423,10 @@ export class CommandRunner {
   }
 
   /** Not an asynchronous function: what each one more costs every command, only a few have a use for. */
-  run<C extends Command>(command: C): Promise<Decided<OutcomeOf<C>>> {
-    return this.#runSeeing(command, NOTHING_SEEN).then((decided) => {
+  run<C extends Command>(command: C, requester?: Requester): Promise<Decided<OutcomeOf<C>>> {
+    return this.#runSeeing(command, NOTHING_SEEN, requester).then((decided) => {
       if (!needsMoreReads(decided.outcome)) return this.#counted(decided)
-      const look = readMore(decided.outcome, (seen) => this.#runSeeing(command, seen))
+      const look = readMore(decided.outcome, (seen) => this.#runSeeing(command, seen, requester))
       return look.then((further) => this.#counted(further))
     })
   }
@@ -439,18 +439,26 @@ export class CommandRunner {
   #runSeeing<C extends Command>(
     command: C,
     seen: readonly MissingRead[],
+    requester: Requester | undefined,
   ): Promise<Decided<OutcomeOf<C>>> {
-    return this.#store.transact(withMore(readSetsOf(command), seen), (views, now) => {
+    const decideNow: Decide<Decided<OutcomeOf<C>>> = (views, now) => {
       const view = seeing(viewOf(views), seen)
       const decision = decide(view, command, now)
       const { outcome, validUntilUs, events, refusals } = decision
       const decided = { outcome, now, hadEffect: events.length > 0, refusals }
       return { outcome: decided, commit: commitOf(view, decision), validUntilUs }
-    })
+    }
+    return this.#store.transact(withMore(readSetsOf(command), seen), decideNow, requester)
   }
 
-  async runSeveral(command: SeveralCommand): Promise<Decided<AcquireAllOutcome>> {
-    return this.#over(command.members, (views, now) => decideSeveral(views, command, now))
+  async runSeveral(
+    command: SeveralCommand,
+    requester?: Requester,
+  ): Promise<Decided<AcquireAllOutcome>> {
+    const decideAll = (views: readonly RealmView[], now: Now): Decision<AcquireAllOutcome> => {
+      return decideSeveral(views, command, now)
+    }
+    return this.#over(command.members, decideAll, requester)
   }
 
   async releaseAll(command: ReleaseAll): Promise<Decided<ReleaseAllOutcome>> {
@@ -460,17 +468,19 @@ export class CommandRunner {
   async #over<Outcome extends { readonly kind: string }>(
     members: readonly Command[],
     decide: (views: readonly RealmView[], now: Now) => Decision<Outcome>,
+    requester?: Requester,
   ): Promise<Decided<Outcome>> {
     const own = members.map(readSetOf)
     const look = (seen: readonly MissingRead[]): Promise<Decided<Outcome>> => {
-      return this.#store.transact(withMore(own, seen), (views, now) => {
+      const decideNow: Decide<Decided<Outcome>> = (views, now) => {
         const ofMembers = viewsOfMembers(views, own.length, seen)
         const decision = decide(ofMembers, now)
         const { outcome, validUntilUs, events, refusals } = decision
         const hadEffect = events.length > 0
         const commit = commitOf(mergeViews(ofMembers), decision)
         return { outcome: { outcome, now, hadEffect, refusals }, commit, validUntilUs }
-      })
+      }
+      return this.#store.transact(withMore(own, seen), decideNow, requester)
     }
     const decided = await look(NOTHING_SEEN)
     const last = needsMoreReads(decided.outcome) ? await readMore(decided.outcome, look) : decided

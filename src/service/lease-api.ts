@@ -25,6 +25,7 @@ import type { Resource } from '../core/resource.ts'
 import type { SettingRow, Settings } from '../core/settings.ts'
 import type { RequestOf } from '../protocol/requests.ts'
 import type {
+  Requester,
   LedgerEntry,
   Position,
   StoreDescription,
@@ -39,7 +40,7 @@ export interface HistoryEntry extends LedgerEntry {
   readonly count?: number
 }
 
-export type { LedgerEntry, Position, StoreDescription, Unsubscribe, WakeSignal }
+export type { Requester, LedgerEntry, Position, StoreDescription, Unsubscribe, WakeSignal }
 
 export type AcquireRequest = RequestOf<'acquire'>
 /** What is the same for all of several resources stands beside its members. */
@@ -169,12 +170,13 @@ export interface CleanupResult {
 export interface LeaseApi {
   readonly store: StoreDescription
 
-  acquire(request: AcquireRequest): Promise<AcquireAnswer>
-  claim(ticket: TicketRef): Promise<ClaimAnswer>
+  /** `requester` may want a call no more while a service in its own process keeps it back; elsewhere it hears nothing. */
+  acquire(request: AcquireRequest, requester?: Requester): Promise<AcquireAnswer>
+  claim(ticket: TicketRef, requester?: Requester): Promise<ClaimAnswer>
   /** Several resources at once, or none of them. Each ticket of a wait is withdrawn by itself. */
-  acquireAll(request: AcquireAllRequest): Promise<AcquireAllAnswer>
-  claimAll(request: ClaimAllRequest): Promise<AcquireAllAnswer>
-  withdraw(ticket: WithdrawRequest): Promise<WithdrawAnswer>
+  acquireAll(request: AcquireAllRequest, requester?: Requester): Promise<AcquireAllAnswer>
+  claimAll(request: ClaimAllRequest, requester?: Requester): Promise<AcquireAllAnswer>
+  withdraw(ticket: WithdrawRequest, requester?: Requester): Promise<WithdrawAnswer>
   renew(request: RenewRequest): Promise<RenewAnswer>
   release(request: ReleaseRequest): Promise<ReleaseAnswer>
   /** All that are still held end in one commit; answers for each what became of it. */

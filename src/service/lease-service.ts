@@ -44,6 +44,7 @@ import type {
   AdoptRequest,
   AdvanceAnswer,
   AdvanceRequest,
+  Requester,
   ClaimAllRequest,
   ClaimAnswer,
   CleanupResult,
@@ -150,27 +151,30 @@ export class LeaseService implements LeaseApi {
     return this.#parts
   }
 
-  async acquire(asked: AcquireRequest): Promise<AcquireAnswer> {
+  async acquire(asked: AcquireRequest, requester?: Requester): Promise<AcquireAnswer> {
     const request = REQUESTS.acquire.read(asked)
-    const { outcome, now } = await this.#open.runner.run(commands.acquireCommand(request))
+    const { outcome, now } = await this.#open.runner.run(
+      commands.acquireCommand(request),
+      requester,
+    )
     if (outcome.kind === 'queued' && mayCloseCycle(request)) {
       this.#deadlocks.lookAround([outcome.leaseId])
     }
     return outcome.kind === 'granted' ? commands.grantedAnswer(outcome, now) : outcome
   }
 
-  async acquireAll(asked: AcquireAllRequest): Promise<AcquireAllAnswer> {
+  async acquireAll(asked: AcquireAllRequest, requester?: Requester): Promise<AcquireAllAnswer> {
     const request = REQUESTS.acquireAll.read(asked)
-    const answer = await this.#runSeveral(commands.acquireAllCommand(request))
+    const answer = await this.#runSeveral(commands.acquireAllCommand(request), requester)
     if (answer.kind === 'queued_all' && mayCloseCycle(request)) {
       this.#deadlocks.lookAround(answer.leaseIds)
     }
     return answer
   }
 
-  async claimAll(asked: ClaimAllRequest): Promise<AcquireAllAnswer> {
+  async claimAll(asked: ClaimAllRequest, requester?: Requester): Promise<AcquireAllAnswer> {
     const request = REQUESTS.claimAll.read(asked)
-    const answer = await this.#runSeveral(commands.claimAllCommand(request))
+    const answer = await this.#runSeveral(commands.claimAllCommand(request), requester)
     const isImplied = request.tickets.some(
       ({ implied }) => implied !== undefined && implied.length > 0,
     )
@@ -180,15 +184,15 @@ export class LeaseService implements LeaseApi {
     return answer
   }
 
-  async #runSeveral(command: SeveralCommand): Promise<AcquireAllAnswer> {
-    const { outcome, now } = await this.#open.runner.runSeveral(command)
+  async #runSeveral(command: SeveralCommand, requester?: Requester): Promise<AcquireAllAnswer> {
+    const { outcome, now } = await this.#open.runner.runSeveral(command, requester)
     if (outcome.kind !== 'granted_all') return outcome
     return { ...outcome, leases: outcome.leases.map((lease) => describeEntry(lease, now)) }
   }
 
-  async claim(asked: TicketRef): Promise<ClaimAnswer> {
+  async claim(asked: TicketRef, requester?: Requester): Promise<ClaimAnswer> {
     const ticket = REQUESTS.claim.read(asked)
-    const { outcome, now } = await this.#claim(ticket)
+    const { outcome, now } = await this.#claim(ticket, requester)
     if (outcome.kind === 'granted') return commands.grantedAnswer(outcome, now)
     if (outcome.kind !== 'queued' && outcome.kind !== 'waiting') return outcome
     const isImplied = ticket.implied !== undefined && ticket.implied.length > 0
@@ -200,21 +204,23 @@ export class LeaseService implements LeaseApi {
    * A notified waiter, and one that only keeps its ticket alive, commit against their own ticket only; where that is not
    * as they expect, they fall back to a full claim.
    */
-  async #claim(ticket: TicketRef): Promise<Decided<ClaimOutcome | Waiting>> {
+  async #claim(ticket: TicketRef, requester?: Requester): Promise<Decided<ClaimOutcome | Waiting>> {
     if (ticket.expects === 'offer') {
-      const { outcome, ...rest } = await this.#open.runner.run(commands.takeUpCommand(ticket))
+      const command = commands.takeUpCommand(ticket)
+      const { outcome, ...rest } = await this.#open.runner.run(command, requester)
       if (outcome.kind === 'granted') return { outcome, ...rest }
     }
     if (ticket.expects === 'nothing') {
-      const { outcome, ...rest } = await this.#open.runner.run(commands.keepAliveCommand(ticket))
+      const command = commands.keepAliveCommand(ticket)
+      const { outcome, ...rest } = await this.#open.runner.run(command, requester)
       if (outcome.kind === 'waiting' || outcome.kind === 'dropped') return { outcome, ...rest }
     }
-    return this.#open.runner.run(commands.claimCommand(ticket))
+    return this.#open.runner.run(commands.claimCommand(ticket), requester)
   }
 
-  async withdraw(asked: WithdrawRequest): Promise<WithdrawAnswer> {
+  async withdraw(asked: WithdrawRequest, requester?: Requester): Promise<WithdrawAnswer> {
     const command = commands.withdrawCommand(REQUESTS.withdraw.read(asked))
-    const { outcome } = await this.#open.runner.run(command)
+    const { outcome } = await this.#open.runner.run(command, requester)
     return outcome
   }
 

@@ -146,6 +146,20 @@ export interface Checkup {
   close(): Promise<void>
 }
 
+/**
+ * Hears of a transaction that a store keeps back in its process, behind others, or because it must be decided again. A
+ * store that keeps none back tells it nothing.
+ */
+export interface Requester {
+  /** It is kept back: nothing of it is done before `begins`. */
+  onKeptBack(): void
+  /**
+   * It is about to be decided, at a time that is read after this. Said again before each further decision: what came of
+   * the ones before was nothing. False: the caller does not want it any more. Then it is dropped, and throws `ABORTED`.
+   */
+  begins(): boolean
+}
+
 export interface Store {
   readonly description: StoreDescription
 
@@ -154,10 +168,16 @@ export interface Store {
    * overlap behave as if one ran after the other, in an order that the ledger shows. `now` grows with every
    * decision that follows another in that order.
    *
+   * `requester` hears when it is about to be decided, and may drop it instead.
+   *
    * Throws `STORE_UNAVAILABLE` when nothing was committed, `STORE_CONFLICT` when the realms kept moving, and
    * `STORE_OUTCOME_UNKNOWN` when the answer was lost and the commit may have happened.
    */
-  transact<Outcome>(readSets: readonly ReadSet[], decide: Decide<Outcome>): Promise<Outcome>
+  transact<Outcome>(
+    readSets: readonly ReadSet[],
+    decide: Decide<Outcome>,
+    requester?: Requester,
+  ): Promise<Outcome>
 
   /** Reads entries and the store's clock in one consistent look. */
   find(query: EntryQuery): Promise<Found>

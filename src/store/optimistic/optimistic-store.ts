@@ -15,7 +15,13 @@ import type { SettingRow } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
 import { endsWithin } from '../../runtime/ends-within.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import type { Decide, Store, StoreDescription, Unsubscribe } from '../../store-port/store.ts'
+import type {
+  Requester,
+  Decide,
+  Store,
+  StoreDescription,
+  Unsubscribe,
+} from '../../store-port/store.ts'
 import { Subscribers } from '../subscribers.ts'
 import {
   CROWD_MIN,
@@ -149,11 +155,17 @@ export class OptimisticStore implements Store {
     this.#settingsRevision = settingsRevision
   }
 
-  transact<Outcome>(readSets: readonly ReadSet[], decide: Decide<Outcome>): Promise<Outcome> {
+  transact<Outcome>(
+    readSets: readonly ReadSet[],
+    decide: Decide<Outcome>,
+    requester: Requester | null = null,
+  ): Promise<Outcome> {
     return new Promise<Outcome>((resolve, reject) => {
       this.#server.refuseApart?.(readSets)
       this.#unfinished += 1
-      this.#queue.add({ readSets, decide, resolve: resolve as (outcome: unknown) => void, reject })
+      const hear = resolve as (outcome: unknown) => void
+      this.#queue.add({ readSets, decide, requester, resolve: hear, reject })
+      requester?.onKeptBack()
       this.#schedule()
     })
   }
@@ -233,8 +245,9 @@ export class OptimisticStore implements Store {
   #sendGroups(): void {
     while (this.#calls < GROUPS_IN_FLIGHT_MAX) {
       const taken = this.#queue.take(this.#calls === 0)
-      if (taken.length === 0) return
-      void this.#send(taken)
+      const hasDropped = this.#drop()
+      if (taken.length > 0) void this.#send(taken)
+      else if (!hasDropped) return
     }
   }
 
@@ -572,6 +585,7 @@ export class OptimisticStore implements Store {
           // What is decided before the lock is mostly in vain; in a long queue that is much, so the first call only looks.
           const isLook = tries === 1 && isInCrowd(request)
           const row = isLook ? { request, next: [] } : this.#queue.takeRow(request)
+          this.#drop()
           const [one = null] = this.#tryAll([row])
           last = one
           if (one === null) return null
@@ -598,6 +612,17 @@ export class OptimisticStore implements Store {
       this.#holding -= 1
       this.#sendGroups()
     }
+  }
+
+  /** A process with a backlog would after a while send nothing but what its callers do not want any more. */
+  #drop(): boolean {
+    const dropped = this.#queue.takeDropped()
+    for (const request of dropped) {
+      this.#finish(request)
+      const error = new LeaseError('ABORTED', 'the caller does not want it any more')
+      request.reject(request.mayBeDone ? inDoubt(error) : error)
+    }
+    return dropped.length > 0
   }
 
   #failAll(one: Try, error: unknown): void {

@@ -7,7 +7,7 @@ import type { LeaseId } from '../../core/lease.ts'
 import type { ReadSet } from '../../core/realm.ts'
 import { isTree, overlap, type Resource } from '../../core/resource.ts'
 import { TransientMap } from '../../runtime/transient-map.ts'
-import type { Decide } from '../../store-port/store.ts'
+import type { Requester, Decide } from '../../store-port/store.ts'
 import { LiveIndex } from '../live-index.ts'
 import { urgentFirst } from '../urgent-first.ts'
 import type { CachedView } from './attempt-plan.ts'
@@ -18,11 +18,13 @@ const SPLIT_MIN = 16
 /** Each is decided on all who wait before it, and nothing else runs meanwhile. */
 const ROW_MAX = 50
 const NOTHING_TAKEN: readonly TakenRow[] = []
+const NOTHING_DROPPED: readonly PendingTransaction[] = []
 
 /** What a caller asks of a store, and where it hears what came of it. */
 interface AskedTransaction {
   readonly readSets: readonly ReadSet[]
   readonly decide: Decide<unknown>
+  readonly requester: Requester | null
   readonly resolve: (outcome: unknown) => void
   readonly reject: (error: unknown) => void
 }
@@ -31,6 +33,7 @@ interface AskedTransaction {
 export class PendingTransaction implements AskedTransaction {
   readonly readSets: readonly ReadSet[]
   readonly decide: Decide<unknown>
+  readonly requester: Requester | null
   readonly resolve: (outcome: unknown) => void
   readonly reject: (error: unknown) => void
   sentSinceMs: number | null = null
@@ -55,9 +58,10 @@ export class PendingTransaction implements AskedTransaction {
   isInFlight = false
   isFinished = false
 
-  constructor({ readSets, decide, resolve, reject }: AskedTransaction) {
+  constructor({ readSets, decide, requester, resolve, reject }: AskedTransaction) {
     this.readSets = readSets
     this.decide = decide
+    this.requester = requester
     this.resolve = resolve
     this.reject = reject
   }
@@ -73,6 +77,7 @@ export class RequestQueue {
   readonly #inFlight = new InFlight()
   #queue: PendingTransaction[] = []
   #again: PendingTransaction[] = []
+  #dropped: PendingTransaction[] = []
 
   add(asked: AskedTransaction): void {
     this.#queue.push(new PendingTransaction(asked))
@@ -95,6 +100,19 @@ export class RequestQueue {
     request.isInFlight = false
   }
 
+  /** Those that were to be taken, and that their callers did not want any more. */
+  takeDropped(): readonly PendingTransaction[] {
+    if (this.#dropped.length === 0) return NOTHING_DROPPED
+    return this.#dropped.splice(0)
+  }
+
+  #begins(request: PendingTransaction): boolean {
+    if (request.requester?.begins() !== false) return true
+    this.leaveFlight(request)
+    this.#dropped.push(request)
+    return false
+  }
+
   /** All that are not on their way, for good. */
   drain(): readonly PendingTransaction[] {
     return [...this.#again.splice(0), ...this.#queue.splice(0)]
@@ -108,7 +126,9 @@ export class RequestQueue {
     const waiting = this.#again.length + this.#queue.length
     if (waiting === 0) return NOTHING_TAKEN
     const most = isIdle && waiting > SPLIT_MIN ? Math.ceil(waiting / 2) : GROUP_MAX
-    const taken = new TakenRequests(this.#again.splice(0, most))
+    const taken = new TakenRequests(
+      this.#again.splice(0, most).filter((request) => this.#begins(request)),
+    )
     if (waiting > most) this.#queue = urgentFirst(this.#queue)
     this.#fill(taken, (request) => taken.count < most && !this.#inFlight.concerns(request.readSets))
     return taken.all
@@ -139,6 +159,7 @@ export class RequestQueue {
         passedOver.begin(readSets)
         continue
       }
+      if (!this.#begins(request)) continue
       request.isInFlight = true
       this.#inFlight.begin(readSets)
       taken.add(request, row)
