@@ -23,6 +23,22 @@ export interface Term {
   readonly spanMs: number
 }
 
+/** What its term says of a lease to the holder, between two answers of the store. */
+export type TermState = 'held' | 'uncertain' | 'lost'
+
+/**
+ * The one rule for the lease of a handle and for a session of a fleet. At the end of its term the lease is lost, whatever else
+ * is known. `isTroubled`: a renewal or the connection has failed since the last confirmation; `untilDoubtMs`: until the next
+ * confirmation is overdue.
+ */
+export function termState(
+  leftMs: number,
+  { isTroubled, untilDoubtMs }: { readonly isTroubled: boolean; readonly untilDoubtMs: number },
+): TermState {
+  if (leftMs <= 0) return 'lost'
+  return isTroubled || untilDoubtMs <= 0 ? 'uncertain' : 'held'
+}
+
 /** The boot clock shows hundredths of a second on most platforms, and whole seconds on some. */
 const FINE_STEP_MS = 10
 const COARSE_STEP_MS = 1_000

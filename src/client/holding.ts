@@ -24,7 +24,13 @@ import { withDelegation, type LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
 import type { Mode } from '../core/resource.ts'
 import type { HandleState, LeaseEvents } from './contract.ts'
-import type { HolderClock, Moment, Term } from './holder-clock.ts'
+import {
+  termState,
+  type HolderClock,
+  type Moment,
+  type TermState,
+  type Term,
+} from './holder-clock.ts'
 import { lossError, lossOf, lossSeen, type LossReason } from './lease-loss.ts'
 import type { DueWindow } from './renewal-scheduler.ts'
 import { effectOf, isRetryable } from './retry.ts'
@@ -238,16 +244,13 @@ export function stepHolding(holding: Holding, event: HoldingEvent, at: Instant):
   return draft
 }
 
-/** Whether the clock alone changes nothing. */
-function isQuiet(holding: Holding, at: Instant): boolean {
-  if (isOverForHolder(holding)) return true
-  return leftMs(holding, at) > 0 && isUncertain(holding, at) === (holding.state === 'uncertain')
-}
-
-function isUncertain(holding: Holding, at: Instant): boolean {
-  if (!holding.renewsItself) return false
-  const isTroubled = holding.failure !== null || holding.maxHold?.isReached === true
-  return isTroubled || untilDoubtMs(holding, at) <= 0
+/** Of a lease that is not over. One that does not renew itself is not in doubt before its end. */
+function stateNow(holding: Holding, at: Instant): TermState {
+  const { renewsItself, failure, maxHold } = holding
+  return termState(leftMs(holding, at), {
+    isTroubled: renewsItself && (failure !== null || maxHold?.isReached === true),
+    untilDoubtMs: renewsItself ? untilDoubtMs(holding, at) : Infinity,
+  })
 }
 
 /** Until so little is left that a renewal should have been confirmed. */
@@ -406,14 +409,16 @@ class Draft implements HoldingStep {
 
   /** Draws the conclusions that the clock allows at this moment. */
   look(): void {
-    if (isQuiet(this.holding, this.#at)) return
+    if (this.isOver) return
+    const found = stateNow(this.holding, this.#at)
     const { graceEndUs, failure, limit, state } = this.holding
+    if (found === state) return
     const trouble = failure ?? limit
     const remainingMs = this.#remainingMs
-    if (leftMs(this.holding, this.#at) <= 0) {
+    if (found === 'lost') {
       this.lose(graceEndUs === null ? 'deadline_passed' : 'revoked', trouble)
       this.giveBack()
-    } else if (state === 'uncertain') {
+    } else if (found === 'held') {
       this.next.state = 'held'
       this.does({ kind: 'notify', name: 'recovered', event: { remainingMs } })
     } else {

@@ -1,6 +1,8 @@
 /**
  * What this instance knows of its sessions: a state machine over plain facts, without a store and without timers.
  *
+ * The state of a session follows from the same rule as for the handle of a lease (`termState`).
+ *
  *  - A term runs from before the last successful request was sent, so it ends no later than the store's own.
  *  - A renewal that failed or is overdue makes a session uncertain at once; a confirmation makes it owned again.
  *  - At the local deadline the session is lost, whatever the store answers later. Only a new grant brings it back.
@@ -8,7 +10,7 @@
  * Every read computes from the clock; `checkDeadlines` only emits the events that follow from it.
  */
 import { LeaseError } from '../core/errors.ts'
-import type { Moment, Term } from '../client/holder-clock.ts'
+import { termState, type TermState, type Moment, type Term } from '../client/holder-clock.ts'
 import type { LeaseInfo, LeaseState, LossReason, PollContext } from './contract.ts'
 import type { FleetInstance } from './fleet-instance.ts'
 import type { AcquireReply, Failed, Grant, GrantReply } from './fleet-layout.ts'
@@ -68,9 +70,8 @@ export class SessionRegistry {
   state(sessionId: string): LeaseState {
     const now = this.#instance.clock.now()
     const owned = this.#owned.get(sessionId)
-    if (owned !== undefined && this.#leftMs(owned, now) > 0) {
-      return this.#isUncertain(owned, now) ? 'uncertain' : 'owned'
-    }
+    const state = owned === undefined ? 'lost' : this.#termState(owned, now)
+    if (state !== 'lost') return state === 'held' ? 'owned' : 'uncertain'
     return this.#ownerOf(sessionId, now) === null ? 'unknown' : 'other'
   }
 
@@ -197,7 +198,7 @@ export class SessionRegistry {
       const owned = this.#current(sessionId, now)
       if (owned === undefined) continue
       const remainingMs = Math.floor(this.#leftMs(owned, now))
-      this.#announce(sessionId, this.#isUncertain(owned, now), remainingMs)
+      this.#announce(sessionId, this.#termState(owned, now) === 'uncertain', remainingMs)
     }
   }
 
@@ -206,9 +207,8 @@ export class SessionRegistry {
     const now = this.#instance.clock.now()
     let next: number | null = null
     for (const owned of this.#owned.values()) {
-      const overdueInMs = this.#overdueMs - this.#ageMs(owned, now)
       const leftMs = this.#leftMs(owned, now)
-      const inMs = owned.isAnnounced ? leftMs : Math.min(overdueInMs, leftMs)
+      const inMs = owned.isAnnounced ? leftMs : Math.min(this.#untilDoubtMs(owned, now), leftMs)
       next = next === null ? inMs : Math.min(next, inMs)
     }
     return next
@@ -261,7 +261,7 @@ export class SessionRegistry {
   /** Undefined for a session that is not owned; one whose term is over is lost at the first look. */
   #current(sessionId: string, now: Moment): OwnedSession | undefined {
     const owned = this.#owned.get(sessionId)
-    if (owned === undefined || this.#leftMs(owned, now) > 0) return owned
+    if (owned === undefined || this.#termState(owned, now) !== 'lost') return owned
     this.#lose(sessionId, 'deadline_passed')
     return undefined
   }
@@ -271,12 +271,13 @@ export class SessionRegistry {
     this.#instance.listeners.emit('lost', { sessionId, reason })
   }
 
-  #isUncertain(owned: OwnedSession, now: Moment): boolean {
-    return owned.isUnconfirmed || this.#ageMs(owned, now) >= this.#overdueMs
+  #termState(owned: OwnedSession, now: Moment): TermState {
+    const untilDoubtMs = this.#untilDoubtMs(owned, now)
+    return termState(this.#leftMs(owned, now), { isTroubled: owned.isUnconfirmed, untilDoubtMs })
   }
 
-  #ageMs(owned: OwnedSession, now: Moment): number {
-    return this.#instance.clock.elapsedMs(owned.term.from, now)
+  #untilDoubtMs(owned: OwnedSession, now: Moment): number {
+    return this.#overdueMs - this.#instance.clock.elapsedMs(owned.term.from, now)
   }
 
   #leftMs(owned: OwnedSession, now: Moment): number {
