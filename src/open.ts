@@ -73,18 +73,18 @@ const OPEN_OPTIONS = [
  */
 export async function openTenure(store: StoreSource, options: OpenOptions): Promise<Tenure> {
   requireOptions(options)
-  const { session, sequential, claimWindowMs, runtime = systemRuntime } = options
+  const { session, sequential = false, claimWindowMs, runtime = systemRuntime } = options
   const holder = parseHolder(options.holder)
   if (session !== undefined) parseSession(session)
+  parseFlag('sequential', sequential)
   const { readClaimWindow, readKeeping, TenureClient } = await import('./client/tenure-client.ts')
   readClaimWindow(claimWindowMs)
   const keeping = readKeeping(options)
   const signer = await signerOf(options)
   const api = await openApi(store, options)
   return new TenureClient({
-    ...{ api, runtime, holder, ...keeping },
+    ...{ api, runtime, holder, sequential, ...keeping },
     ...(session === undefined ? {} : { session }),
-    ...(sequential === undefined ? {} : { sequential: parseFlag('sequential', sequential) }),
     ...(claimWindowMs === undefined ? {} : { claimWindowMs }),
     ...(signer === null ? {} : { signer }),
   })

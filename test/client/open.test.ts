@@ -272,12 +272,13 @@ describe('opening', () => {
     }
   })
 
-  it('creates nothing when the holder, the session or the claim window is refused', async () => {
+  it('creates nothing when the holder, or another option of the client, is refused', async () => {
     const file = path.join(directory, 'leases.db')
     const alice = { holder: 'alice' }
     for (const options of [
       { holder: '' },
       { ...alice, session: '' },
+      { ...alice, sequential: 'yes' as unknown as boolean },
       { ...alice, claimWindowMs: 1 },
       { ...alice, orphans: 'keep' as 'renew' },
       { ...alice, maxHold: 'a day' as 'none' },
