@@ -353,7 +353,7 @@ export class Acquisitions implements HandleClient {
     this.#router.close()
     for (const wait of this.#router.waits.values()) wait.cancel(closedError(CLIENT_CLOSED))
     for (const handle of [...this.#router.handles.values()]) {
-      if (handle.isAbandoned) handle.detach()
+      if (handle.isAbandoned) handle.leave(() => closedError(CLIENT_CLOSED))
       else this.#background.add('client/close', handle[Symbol.asyncDispose]())
     }
     await endsWithin(this.runtime, withinMs, this.#background.ends())

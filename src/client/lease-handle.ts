@@ -486,8 +486,9 @@ export class LeaseHandle {
     this.#modes?.hint()
   }
 
-  /** Stops all background work without a word; used when the client is closed. */
-  detach(): void {
+  /** The client is closed and leaves the lease to its deadline: only the caller of an upgrade is told why it ends. */
+  leave(why: () => LeaseError): void {
+    this.#modes?.cancel(why)
     this.#client.scheduler.forget(this.#task)
   }
 
@@ -525,7 +526,7 @@ export class LeaseHandle {
 
   /** A listener may end the lease between two actions. */
   #carryOut({ holding, actions }: HoldingStep): void {
-    if (isOverForHolder(holding)) this.detach()
+    if (isOverForHolder(holding)) this.#client.scheduler.forget(this.#task)
     for (const action of actions) this.#do(action)
   }
 

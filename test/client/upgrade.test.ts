@@ -256,6 +256,18 @@ describe('an upgrade', () => {
     expect(cat.state).toBe('held')
   })
 
+  it('ends with its client, also that of a lease that is left to its deadline', async () => {
+    const sharing = await newSharing()
+    const { ann, annLease, advance } = sharing
+    const upgrade = follow(annLease.upgrade({ waitMs: Infinity }))
+    await advance(100)
+    expect(await storedMode(sharing)).toEqual({ mode: 'shared', upgrading: true })
+    annLease.abandon()
+    await ann.tenure.close()
+    expect(upgrade.error().code).toBe('CLOSED')
+    expect(await storedMode(sharing)).toEqual({ mode: 'shared', upgrading: false })
+  })
+
   it('keeps its new fence and mode although an older answer arrives afterwards', async () => {
     const { annLease, bobLease, ann, advance } = await newSharing('work:W-1', { ttlMs: 9_000 })
     await bobLease.release()
