@@ -179,10 +179,8 @@ export class Acquisitions implements HandleClient {
 
   obtain({ asked, autoRenew, signal }: ReadAcquire): Promise<Obtaining> {
     const known = this.#router.handles.get(asked.id)
-    // A repeat of what this client holds is that handle: asking the store would put it at risk of being withdrawn.
-    if (known?.state === 'held' && known.resource === asked.resource) {
-      return Promise.resolve({ kind: 'granted', leases: [known] })
-    }
+    // The store is not asked about what this client holds: a wait that is given up withdraws that, too.
+    if (known !== undefined && isHeld(known)) return repeatOf(known, asked)
     const strangers = this.#strangersAmong(asked.under)
     if (strangers.length === 0) return this.#obtainOne({ asked, autoRenew, signal })
     return this.#requireOwn(strangers).then(() => this.#obtainOne({ asked, autoRenew, signal }))
@@ -514,6 +512,18 @@ function fenceOf(lease: LeaseInfo): number {
 function staleError(grants: readonly Grant[], before: readonly SeenBefore[]): LeaseError | null {
   for (const { lease, isOlder: repeated } of grants) {
     const { id: leaseId, resource } = lease
+function isHeld({ state }: LeaseHandle): boolean {
+  return state === 'held' || state === 'uncertain'
+}
+
+async function repeatOf(
+  held: LeaseHandle,
+  { resource }: { resource: Resource },
+): Promise<Obtaining> {
+  if (held.resource === resource) return { kind: 'granted', leases: [held] }
+  throw refusalError({ kind: 'id_taken', leaseId: held.id, resource: held.resource })
+}
+
     const fence = fenceOf(lease)
     const realm = realmOf(resource)
     const seen = before.find((one) => one.realm === realm)?.seen ?? null

@@ -1,5 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import { failWith, first, follow, newClient, newWorld } from './harness.ts'
+import {
+  failWith,
+  first,
+  follow,
+  hang,
+  newClient,
+  newHolding,
+  newWorld,
+  statesOf,
+} from './harness.ts'
 
 describe('a grant that must not be handed out', () => {
   it('with a fence lower than one seen before is refused and given back', async () => {
@@ -48,5 +57,28 @@ describe('a grant that must not be handed out', () => {
     const other = await bob.tenure.acquire('file:/b')
     await world.runtime.advance(100)
     expect(waiting.value().fence).toBeLessThan(other.fence)
+  })
+})
+
+describe('a lease that is asked for once more by the client that holds it', () => {
+  it('in doubt is the same handle, and a wait for the store does not put it at risk', async () => {
+    const { world, tenure, lease, faults, advance } = await newHolding()
+    faults.when('renew', failWith('STORE_UNAVAILABLE'))
+    faults.when('acquire', hang)
+    await advance(11_000)
+    expect(lease.state).toBe('uncertain')
+    const again = follow(tenure.acquire('work:W-1', { leaseId: lease.id, waitMs: 1_000 }))
+    await advance(2_000)
+    expect(again.value()).toBe(lease)
+    expect([lease.state, await statesOf(world, 'agent-1')]).toEqual(['uncertain', ['active']])
+  })
+
+  it('as another resource is refused at once, and is held on', async () => {
+    const { world, tenure, lease, faults, advance } = await newHolding()
+    faults.when('acquire', hang)
+    const other = follow(tenure.acquire('work:W-2', { leaseId: lease.id, waitMs: 1_000 }))
+    await advance(2_000)
+    expect(other.error()).toMatchObject({ code: 'LEASE_EXISTS', details: { leaseId: lease.id } })
+    expect([lease.state, await statesOf(world, 'agent-1')]).toEqual(['held', ['active']])
   })
 })
