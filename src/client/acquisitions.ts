@@ -316,9 +316,7 @@ export class Acquisitions implements HandleClient {
     const { lease } = answer
     const now = clock.now()
     const term = grantedTerm(lease, { isOlder: true }, { first, last, clock, now })
-    if (clock.remainingMs(term, now) > 0) return { lease, isOlder: true, term, now }
-    this.discard({ ...lease, session: request.session })
-    throw overError(lease)
+    return { lease, isOlder: true, term, now }
   }
 
   /** Work that a caller waits for, and `close` as well; `subjects` is what it asks for. */
@@ -380,30 +378,49 @@ export class Acquisitions implements HandleClient {
     for (const id of leaseIds) waits.delete(id)
   }
 
-  /** Refuses what must not be handed out, and gives all of it back. */
+  /** Refuses what must not be handed out, and gives back all of it that this client neither holds nor has ended. */
   #verify(grants: readonly Grant[], before: readonly SeenBefore[]): void {
-    const problem = this.#closed ? closedError(CLIENT_CLOSED) : staleError(grants, before)
+    let problem = this.#closed ? closedError(CLIENT_CLOSED) : staleError(grants, before)
+    for (const grant of grants) problem ??= this.#endOf(grant)
     if (problem === null) return
     const { session } = this
-    for (const { lease } of grants) this.discard({ ...lease, session })
+    for (const { lease } of grants) {
+      if (this.#liveHandle(lease) === null && !this.#hasEnded(lease)) {
+        this.discard({ ...lease, session })
+      }
+    }
     throw problem
+  }
+
+  /** The answer may be older than the end of the lease: by its time, or by what this client itself has done. */
+  #endOf({ lease, term, now }: Grant): LeaseError | null {
+    if (this.#liveHandle(lease) !== null) return null
+    if (this.#hasEnded(lease)) {
+      return refusalError({ kind: 'terminal', leaseId: lease.id, state: 'released' })
+    }
+    return this.clock.remainingMs(term, now) > 0 ? null : overError(lease)
+  }
+
+  #liveHandle({ id }: LeaseInfo): LeaseHandle | null {
+    const known = this.#router.handles.get(id)
+    return known === undefined || known.isOver ? null : known
+  }
+
+  #hasEnded({ id, resource }: LeaseInfo): boolean {
+    const isEnded = this.#router.handles.get(id)?.isEndedByHolder === true
+    return isEnded || this.#tombstones.has(id, realmOf(resource))
   }
 
   /** A repeated grant of a lease that this client still holds is the handle that it already has. */
   #handOut({ lease, term, now }: Grant, granted: GrantFacts): LeaseHandle {
     const fence = fenceOf(lease)
     this.onFence(lease)
-    const { handles } = this.#router
-    const known = handles.get(lease.id)
-    if (known !== undefined && !known.isOver) return known
-    // The answer is older than the end that this client itself has put to the lease.
-    const hasTombstone = this.#tombstones.has(lease.id, realmOf(lease.resource))
-    if (known?.isEndedByHolder === true || hasTombstone)
-      throw refusalError({ kind: 'terminal', leaseId: lease.id, state: 'released' })
+    const known = this.#liveHandle(lease)
+    if (known !== null) return known
     const { autoRenew } = granted
     const handle = new LeaseHandle(this, { lease, fence, term, autoRenew }, now)
     if (handle.isOver) return handle
-    handles.set(lease.id, handle)
+    this.#router.handles.set(lease.id, handle)
     this.#families.add(handle)
     this.#router.listenSoon()
     return handle
@@ -495,6 +512,18 @@ function orphanError(handle: LeaseHandle, orphans: 'renew' | 'release'): LeaseEr
   return new LeaseError('INVALID_STATE', message, { details: { leaseId, resource } })
 }
 
+function isHeld({ state }: LeaseHandle): boolean {
+  return state === 'held' || state === 'uncertain'
+}
+
+async function repeatOf(
+  held: LeaseHandle,
+  { resource }: { resource: Resource },
+): Promise<Obtaining> {
+  if (held.resource === resource) return { kind: 'granted', leases: [held] }
+  throw refusalError({ kind: 'id_taken', leaseId: held.id, resource: held.resource })
+}
+
 /** Of one resource that was asked for; throws where another has it. */
 export function onlyLease(outcome: Obtaining): LeaseHandle {
   if (outcome.kind === 'held') throw refusalError(outcome)
@@ -512,18 +541,6 @@ function fenceOf(lease: LeaseInfo): number {
 function staleError(grants: readonly Grant[], before: readonly SeenBefore[]): LeaseError | null {
   for (const { lease, isOlder: repeated } of grants) {
     const { id: leaseId, resource } = lease
-function isHeld({ state }: LeaseHandle): boolean {
-  return state === 'held' || state === 'uncertain'
-}
-
-async function repeatOf(
-  held: LeaseHandle,
-  { resource }: { resource: Resource },
-): Promise<Obtaining> {
-  if (held.resource === resource) return { kind: 'granted', leases: [held] }
-  throw refusalError({ kind: 'id_taken', leaseId: held.id, resource: held.resource })
-}
-
     const fence = fenceOf(lease)
     const realm = realmOf(resource)
     const seen = before.find((one) => one.realm === realm)?.seen ?? null

@@ -1,12 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import type { AcquireAllOptions, LeaseSet } from '../../src/client/contract.ts'
 import {
+  answerAfter,
   first,
   follow,
   hang,
   loseAnswer,
   newClient,
   newWorld,
+  statesOf,
   type Fault,
   type TestClient,
   type World,
@@ -129,6 +131,19 @@ describe('several resources at once', () => {
     expect(both.value().state).toBe('held')
     await both.value().release()
     expect((await world.service.get({ id: id ?? '' }))?.state).toBe('released')
+  })
+
+  it('are not handed out in part when one that was taken over has been released since', async () => {
+    const { world, ann, bob, advance } = newStage()
+    const given = await ann.tenure.acquire('work:B')
+    const id = (await given.transfer('bob')) ?? ''
+    bob.faults.when('acquireAll', answerAfter(world, 1_000))
+    const both = follow(bob.tenure.acquireAll(['work:A', 'work:B']))
+    await advance(100)
+    await (await bob.tenure.adopt(id)).release()
+    await advance(1_000)
+    expect(both.error()).toMatchObject({ code: 'LEASE_TERMINAL', details: { leaseId: id } })
+    expect(await statesOf(world, 'bob')).toEqual([])
   })
 
   it('are all released at disposal, whatever became of one of them', async () => {

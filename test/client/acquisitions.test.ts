@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
+  answerAfter,
   failWith,
   first,
   follow,
@@ -79,6 +80,16 @@ describe('a lease that is asked for once more by the client that holds it', () =
     const other = follow(tenure.acquire('work:W-2', { leaseId: lease.id, waitMs: 1_000 }))
     await advance(2_000)
     expect(other.error()).toMatchObject({ code: 'LEASE_EXISTS', details: { leaseId: lease.id } })
+    expect([lease.state, await statesOf(world, 'agent-1')]).toEqual(['held', ['active']])
+  })
+
+  it('by an adoption whose answer is as old as its TTL is the same handle, and is held on', async () => {
+    const { world, tenure, lease, faults, advance } = await newHolding({ ttlMs: 3_000 })
+    faults.when('adopt', answerAfter(world, 4_000))
+    const adopting = follow(tenure.adopt(lease.id))
+    await advance(4_000)
+    expect(adopting.value()).toBe(lease)
+    await advance(1_000)
     expect([lease.state, await statesOf(world, 'agent-1')]).toEqual(['held', ['active']])
   })
 })

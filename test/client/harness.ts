@@ -79,6 +79,17 @@ export const loseAnswer: Fault = async (send) => {
   throw new LeaseError('STORE_OUTCOME_UNKNOWN', 'the answer was lost')
 }
 
+/** The store does at once what it was asked, and its answer is on the way for so long. */
+export function answerAfter({ runtime }: World, spanMs: number): Fault {
+  return async (send) => {
+    const answer = await send()
+    await new Promise<void>((resolve) => {
+      runtime.setTimer(spanMs, resolve, { keepAlive: true })
+    })
+    return answer
+  }
+}
+
 /** The first `times` calls meet the fault, the others go through. */
 export function first(times: number, fault: Fault): Fault {
   let left = times

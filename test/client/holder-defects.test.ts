@@ -1,6 +1,16 @@
 /** Defects that others shipped on the holder's side (DESIGN section 12); each has its test here. */
 import { afterEach, describe, expect, it } from 'vitest'
-import { failWith, follow, hang, newClient, newWorld, record } from './harness.ts'
+import {
+  answerAfter,
+  failWith,
+  follow,
+  hang,
+  newClient,
+  newHolding,
+  newWorld,
+  record,
+  statesOf,
+} from './harness.ts'
 
 const RESOURCE = 'work:W-1'
 
@@ -267,19 +277,22 @@ describe('defect: acquire returning an already expired lease', () => {
   it('a grant that was over before its answer came is refused and given back', async () => {
     const world = newWorld()
     const { tenure, faults } = newClient(world, 'alice')
-    faults.when('acquire', async (send) => {
-      const answer = await send()
-      await new Promise<void>((resolve) => {
-        world.runtime.setTimer(990, resolve, { keepAlive: true })
-      })
-      return answer
-    })
+    faults.when('acquire', answerAfter(world, 990))
     const acquiring = follow(tenure.acquire(RESOURCE, { ttlMs: 1_000 }))
     await world.runtime.advance(989)
     expect(acquiring.isPending()).toBe(true)
     await world.runtime.advance(1)
     expect(acquiring.error().code).toBe('LEASE_EXPIRED')
     expect((await world.service.list({})).leases).toEqual([])
+  })
+
+  it('a derived lease that was over before its answer came is refused and given back', async () => {
+    const { world, lease, faults, advance } = await newHolding()
+    faults.when('derive', answerAfter(world, 990))
+    const deriving = follow(lease.derive({ holder: 'sub', ttlMs: 1_000 }))
+    await advance(990)
+    expect(deriving.error().code).toBe('LEASE_EXPIRED')
+    expect([lease.state, await statesOf(world, 'sub')]).toEqual(['held', []])
   })
 
   it('a claim that was granted and lost, and found again after its end, is refused', async () => {
