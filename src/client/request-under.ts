@@ -57,6 +57,7 @@ export class Standstill {
   readonly #listeners = new Set<() => void>()
   readonly #stillListeners = new Set<() => void>()
   #timer: Timer | null = null
+  #look: Promise<readonly LeaseId[]> | null = null
   #lastCallMs: number
 
   constructor(options: StandstillOptions) {
@@ -111,8 +112,16 @@ export class Standstill {
     this.#timer = runtime.setTimer(Math.ceil(this.#stillInMs), look, { keepAlive: false })
   }
 
-  /** What a plain wait is under now; nothing while the client moves. */
-  async impliedLeases(): Promise<readonly LeaseId[]> {
+  /**
+   * What a plain wait is under now; nothing while the client moves. Waits that ask in the same moment, as their keep-alives
+   * do, share one look at what the client holds, which may be much.
+   */
+  impliedLeases(): Promise<readonly LeaseId[]> {
+    this.#look ??= this.#lookThrough().finally(() => (this.#look = null))
+    return this.#look
+  }
+
+  async #lookThrough(): Promise<readonly LeaseId[]> {
     if (!this.isStill) return NONE
     const leaseIds = [...(await this.#options.leases())].sort()
     return this.isStill ? leaseIds.slice(0, UNDER_MAX) : NONE

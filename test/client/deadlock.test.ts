@@ -279,6 +279,22 @@ describe('plain calls', () => {
     expect([waiting.isPending(), bobs.isPending()]).toEqual([true, true])
   })
 
+  it('share one look at what their client holds, however many they are', async () => {
+    const world = newWorld()
+    const [ann, bob] = [newClient(world, 'ann', { sequential: true }), newClient(world, 'bob')]
+    const names = ['work:A', 'work:B', 'work:C', 'work:D']
+    for (const name of names) await bob.tenure.acquire(name)
+    const held = await ann.tenure.acquire('work:E')
+    const waits = names.map((name) => follow(ann.tenure.acquire(name, WAIT)))
+    await world.runtime.advance(STANDSTILL_MS)
+    const { leases } = await world.service.list({ holder: 'ann', state: 'pending' })
+    const { entries } = await world.store.find({ ids: leases.map(({ id }) => id), limit: 4 })
+    const implied = { leaseIds: [held.id], implied: true }
+    expect(entries.map(({ under }) => under)).toEqual(names.map(() => implied))
+    expect(waits.every((wait) => wait.isPending())).toBe(true)
+    expect(ann.faults.count('list')).toBe(1)
+  })
+
   it('for what another task of the same client holds are no cycle: that task may only be busy', async () => {
     const world = newWorld()
     const { tenure } = newClient(world, 'ann')
