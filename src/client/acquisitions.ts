@@ -206,12 +206,13 @@ export class Acquisitions implements HandleClient {
     return said.filter((leaseId) => !this.#router.handles.has(leaseId))
   }
 
-  /** They may be held by another process of the same holder. A lease of another holder, or one that has ended, would be without effect. */
+  /** They may be held by another process of the same holder. Of another holder, or ended, they would be without effect. */
   async #requireOwn(leaseIds: readonly LeaseId[]): Promise<void> {
     const holder = this.#holder
     for (const leaseId of leaseIds) {
       const lease = await this.api.get({ id: leaseId })
       if (lease?.holder !== holder) throw invalid('under', `must be leases of ${holder}`, leaseId)
+      if (lease.state !== 'active') throw invalid('under', 'must be live leases', leaseId)
     }
   }
 

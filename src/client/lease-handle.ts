@@ -55,7 +55,7 @@ import { LeaseRequests, noteAfter, releaseGoesOn, type JointRelease } from './le
 import { Listeners } from './listeners.ts'
 import {
   checkListener,
-  readAcquire,
+  readAcquireUnder,
   readDerive,
   readOptions,
   readReceiver,
@@ -304,7 +304,7 @@ export class LeaseHandle {
 
   async acquire(resource: string, options?: Omit<AcquireOptions, 'under'>): Promise<LeaseHandle> {
     this.#requireLive()
-    const wanted = readAcquire(this.#client.runtime, resource, { ...options, under: [this.id] })
+    const wanted = readAcquireUnder(this.#client.runtime, this.id, resource, options)
     return this.#client.acquireUnder(wanted)
   }
 

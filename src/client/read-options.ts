@@ -90,6 +90,19 @@ export function readAcquire(
   return readOne(runtime, resource, options, options.waitMs ?? 'configured')
 }
 
+/** As `readAcquire`, for a lease that says itself what the request is under. */
+export function readAcquireUnder(
+  runtime: Runtime,
+  leaseId: LeaseId,
+  resource: unknown,
+  passed?: Omit<AcquireOptions, 'under'>,
+): ReadAcquire {
+  const options: AcquireOptions = readOptions('AcquireOptions', passed)
+  const { waitMs = 'configured', under } = options
+  if (under !== undefined) throw invalid('under', 'must be left out: it is this lease', under)
+  return readOne(runtime, resource, { ...options, under: [leaseId] }, waitMs)
+}
+
 export function readTryAcquire(
   runtime: Runtime,
   resource: unknown,

@@ -257,7 +257,8 @@ export class TenureClient implements Tenure {
   /** Says at once what is wrong with the options, as `watch` does. */
   listAll(options?: Omit<ListOptions, 'limit'>): AsyncIterable<LeaseInfo> {
     this.#requireOpen()
-    const { limit: _limit, ...filter } = readList(this.#runtime, options)
+    const { limit, ...filter } = readList(this.#runtime, options)
+    if (limit !== undefined) throw invalid('limit', 'must be left out: all are listed', limit)
     return eachOf(listAll(this.#api, filter))
   }
 

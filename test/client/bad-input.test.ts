@@ -93,6 +93,7 @@ const CASES: readonly [string, Case][] = [
   onConfig('unset', ['max_renewals', [undefined, 'typo', ...JUNK]], OPTIONS),
   onConfig('all', [undefined, NO_RESOURCE.slice(1)]),
   onLease('renew', OPTIONS),
+  onLease('acquire', RESOURCE, OPTIONS),
   onLease('advance', OPTIONS),
   onLease('derive', [{ holder: 'bob' }, [undefined, ...NO_OPTIONS]]),
   onLease('spend', [

@@ -214,4 +214,13 @@ describe('a client', () => {
     }
     expect(await ann.isHeld('work:A')).toBe(false)
   })
+
+  it('refuses to be under what it has released', async () => {
+    const { ann } = await pair()
+    const under = [await ann.acquire('work:B')]
+    await under[0]?.release()
+    const message = `under must be live leases, got "${under[0]?.id}"`
+    await expect(ann.acquire('work:A', { under })).rejects.toThrow(message)
+    await expect(ann.acquireAll(['work:A'], { under })).rejects.toThrow(message)
+  })
 })

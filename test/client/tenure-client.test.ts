@@ -247,6 +247,7 @@ describe('bad input', () => {
       () => tenure.tryAcquire(RESOURCE, { waitMs: 5 } as object),
       () => tenure.list(odd),
       () => tenure.list({ limit: 0 }),
+      async () => tenure.listAll({ limit: 1 } as object),
       () => tenure.list({ state: 'open' as 'active' }),
       () => tenure.history(odd),
       () => tenure.history({ types: ['lease.born' as 'lease.issued'] }),
@@ -258,6 +259,7 @@ describe('bad input', () => {
       () => tenure.holds('', RESOURCE),
       () => tenure.config.get('ttl' as 'max_renewals'),
       () => tenure.config.set('max_renewals', 'many'),
+      () => lease.acquire('work:W-2', { under: [] } as object),
       () => lease.renew(odd),
       () => lease.release(odd),
     ]
