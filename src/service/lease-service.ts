@@ -10,6 +10,7 @@ import type {
   Upgrade,
   WithdrawUpgrade,
 } from '../core/command.ts'
+import { compareTickets } from '../core/conflict.ts'
 import type { OutcomeOf } from '../core/decide.ts'
 import { closedError, isLeaseError, LeaseError } from '../core/errors.ts'
 import type { ClaimOutcome, Queued, QueuedAll, ReleaseOutcome, Waiting } from '../core/outcome.ts'
@@ -421,7 +422,8 @@ export class LeaseService implements LeaseApi {
     const { resource, extent = 'exact' } = REQUESTS.inspect.read(request)
     const query = { overlapping: { resource, extent }, limit: INSPECT_LIMIT_MAX } as const
     const { entries, now } = await this.#open.store.find(query)
-    const cycles = await this.#cyclesOf(entries.filter((entry) => isWaiting(entry, now)))
+    const queue = entries.filter((entry) => isWaiting(entry, now)).sort(compareTickets)
+    const cycles = await this.#cyclesOf(queue)
     return { ...commands.inspectionOf({ resource, extent }, entries, now), cycles }
   }
 

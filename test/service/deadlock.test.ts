@@ -11,6 +11,7 @@ import type { EntryQuery, Found } from '../../src/store-port/store.ts'
 import type { Fault } from '../../src/runtime/diagnostics.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { FakeRuntime, ManualTicks } from '../../src/testing/fake-runtime.ts'
+import { FaultyStore } from '../../src/testing/faulty-store.ts'
 import { onOwnFault } from '../runtime/hear-faults.ts'
 import { compareHistories } from './compared-histories.ts'
 import { WaitingWorld } from './waiting-world.ts'
@@ -30,10 +31,10 @@ async function cycleOf(leaseId: string): Promise<readonly string[]> {
   return (entry.cycle ?? []).map(({ holder, resource }) => `${holder} → ${resource}`)
 }
 
-function askerOf(api: LeaseService) {
+function askerOf(api: LeaseService, priority = 0) {
   return (holder: string, resource: string, waitMs: number, under: string[]) =>
     api.acquire({
-      ...{ id: crypto.randomUUID(), resource: parseResource(resource), holder, under },
+      ...{ id: crypto.randomUUID(), resource: parseResource(resource), holder, under, priority },
       ...{ session: holder, waitMs, claimWindowMs: 60_000, ttlMs: 60_000 },
     })
 }
@@ -307,6 +308,30 @@ it('all cycles through one request are broken, not only the first that is found'
   await world.settled()
   const failed = await world.api.history({ types: ['lease.failed'] })
   expect(failed.map(({ event }) => event.holder).toSorted()).toEqual(['ann', 'kim'])
+})
+
+it('a look at a resource shows the cycle of the first in its queue, whoever came first', async () => {
+  const store = new MemoryStore({ ticks: new ManualTicks() })
+  // Nothing is found here that would break the cycle.
+  const blind = new FaultyStore({
+    store,
+    weather: ({ method }) => (method === 'find' ? { fault: 'lost_request' } : undefined),
+  })
+  const api = new LeaseService({ store: blind, runtime: new FakeRuntime() })
+  const ask = askerOf(api)
+  const leaseOf = async (holder: string, resource: string): Promise<string> => {
+    const answer = await ask(holder, resource, 0, [])
+    if (answer.kind !== 'granted') throw new Error(`${resource} is held`)
+    return answer.lease.id
+  }
+  const [a, b] = [await leaseOf('ann', 'work:a'), await leaseOf('bob', 'work:b')]
+  for (const name of ['cyd', 'dan', 'eve', 'fay']) await ask(name, 'work:a', 60_000, [])
+  await askerOf(api, 100)('bob', 'work:a', 60_000, [b])
+  await ask('ann', 'work:b', 60_000, [a])
+  const seeing = new LeaseService({ store, runtime: new FakeRuntime() })
+  const { cycles, queue } = await seeing.inspect({ resource: parseResource('work:a') })
+  expect(queue[0]?.holder).toBe('bob')
+  expect(cycles.map((cycle) => cycle.map(({ holder }) => holder))).toEqual([['bob', 'ann']])
 })
 
 describe('nobody is refused', () => {
