@@ -339,6 +339,11 @@ export class Acquisitions implements HandleClient {
     if (handle !== undefined) await this.#router.lookAt(handle).catch(reportTo('client/look'))
   }
 
+  async lookAtAllOf(holder: string): Promise<void> {
+    const handles = [...this.#router.handles.values()].filter((handle) => handle.holder === holder)
+    await Promise.all(handles.map(({ id }) => this.lookAt(id)))
+  }
+
   /** Work whose caller does not wait for it any more; `close` does. */
   takeOver(source: string, work: Promise<unknown>): void {
     this.#background.add(source, work)

@@ -302,7 +302,10 @@ export class TenureClient implements Tenure {
   async releaseAll(holder: string, options?: ReasonOptions): Promise<number> {
     this.#requireOpen()
     const why = readOptions('ReasonOptions', options)
-    return this.#api.revokeAll({ ...why, holder: parseHolder(holder), by: this.holder })
+    const name = parseHolder(holder)
+    const ended = await this.#api.revokeAll({ ...why, holder: name, by: this.holder })
+    await this.#acquisitions.lookAtAllOf(name)
+    return ended
   }
 
   async cleanup(): Promise<CleanupResult> {

@@ -87,6 +87,19 @@ describe('a client', () => {
     expect(await tenure.list()).toEqual([])
   })
 
+  it('knows at once that it has revoked what it holds, by id or by holder', async () => {
+    const world = newWorld()
+    const { tenure, faults } = newClient(world, 'alice')
+    faults.when('onWake', failWith('STORE_UNAVAILABLE'))
+    const one = await tenure.acquire(RESOURCE)
+    const two = await tenure.acquire('work:W-2')
+    await tenure.revoke(one.id)
+    expect(one.state).toBe('lost')
+    expect(await tenure.releaseAll('alice')).toBe(1)
+    expect(two.state).toBe('lost')
+    expect(two.signal.reason).toMatchObject({ details: { reason: 'revoked' } })
+  })
+
   it('repeats a revocation whose answer was lost', async () => {
     const world = newWorld()
     const operator = newClient(world, 'operator')
