@@ -125,7 +125,7 @@ export function readAddress(
   const settled = settle(kind, own, options)
   switch (kind) {
     case 'memory':
-      return memoryAddress(readName(rest), settled, runtime)
+      return memoryAddress(readName(rest, text), settled, runtime)
     case 'sqlite':
       return sqliteAddress(readPath(rest, text), settled, runtime)
     case 'postgres':
@@ -412,7 +412,9 @@ function valueOf(name: keyof StoreOptions, text: string): unknown {
   return /^\d{1,9}$/.test(text) ? Number(text) : text
 }
 
-function readName(name: string): string {
+/** `memory://NAME`, as it is written for servers, would be another store than `memory:NAME`. */
+function readName(name: string, url: string): string {
+  if (name.startsWith('//')) throw invalid('store', EXPECTED_URL, url)
   return name === '' ? '' : requireShortText({ field: 'store', bytesMax: 128 }, name)
 }
 

@@ -175,6 +175,7 @@ describe('opening', () => {
   it.each([
     ['sqlite:leases.db ', 'store must be a file whose name does not end with white space'],
     ['sqlite:leases.db\u00a0?namespace=a', 'must be a file whose name does not end with white'],
+    ['memory://jobs', 'store must be memory:, memory:NAME, sqlite:PATH'],
     ['redis://127.0.0.1:99999', 'store port must be an integer 1..65535, got 99999'],
     ['rediss://u:7@[::1]:65536/2', 'store port must be an integer 1..65535, got 65536'],
     ['postgres://u@h:0/d', 'store port must be an integer 1..65535, got 0'],
