@@ -62,6 +62,7 @@ import {
   readUpgrade,
   type ReadAcquire,
 } from './read-options.ts'
+import { runOutside } from './request-under.ts'
 import { ScheduledTask, type DueWindow, type RenewalScheduler } from './renewal-scheduler.ts'
 import { isRetryable } from './retry.ts'
 import type { Grant } from './waiting.ts'
@@ -533,8 +534,10 @@ export class LeaseHandle {
   #do(action: HoldingAction): void {
     switch (action.kind) {
       case 'notify':
-        if (action.name === 'lost') return this.#end(action.event.error)
-        return this.#listeners?.emit(action.name, action.event)
+        return runOutside(() => {
+          if (action.name === 'lost') this.#end(action.event.error)
+          else this.#listeners?.emit(action.name, action.event)
+        })
       case 'send_renewal':
         return this.isOver ? undefined : this.#renewAsPlanned(action.renewal)
       case 'give_back':

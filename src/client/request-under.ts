@@ -23,7 +23,7 @@ interface Enclosure {
  * Made by the first `withLease` of the process: from then on every await of the process is dearer (2.2 times on Node 20),
  * which costs nothing where `withLease` is not used.
  */
-let enclosures: AsyncLocalStorage<Enclosure> | null = null
+let enclosures: AsyncLocalStorage<Enclosure | null> | null = null
 
 /** Runs work inside a lease of this client. */
 export function runInside<Result>(
@@ -33,6 +33,15 @@ export function runInside<Result>(
   enclosures ??= new AsyncLocalStorage()
   const outer = enclosures.getStore() ?? null
   return enclosures.run({ client, leaseId, outer }, work)
+}
+
+/**
+ * Tells listeners of an event. They are inside of nothing: an event is noticed in whatever work first looks at a lease, or by a
+ * timer that was set in any.
+ */
+export function runOutside(tell: () => void): void {
+  if (enclosures === null) tell()
+  else enclosures.run(null, tell)
 }
 
 /** The leases of this client that the caller runs inside of, the innermost first; null if there are none. */

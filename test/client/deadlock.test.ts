@@ -218,6 +218,30 @@ describe('tasks of one client', () => {
   })
 })
 
+describe('what a listener asks for', () => {
+  const LISTENING: readonly [string, (lease: Lease, listener: () => void) => void][] = [
+    ['event', (lease, listener) => void lease.on('lost', listener)],
+    ['signal', ({ signal }, listener) => signal.addEventListener('abort', listener)],
+  ]
+
+  it.each(LISTENING)('is inside of no work in which the %s was noticed', async (_, listen) => {
+    const world = newWorld()
+    const { tenure } = newClient(world, 'ann')
+    const lost = await tenure.acquire('work:B', { ttlMs: 1_000, autoRenew: false })
+    const next: ReturnType<typeof follow<Lease>>[] = []
+    listen(lost, () => next.push(follow(tenure.acquire('work:A', WAIT))))
+    const work = tenure.withLease('work:A', async () => {
+      world.runtime.stall(1_000)
+      expect(lost.state).toBe('lost')
+      await passed(world, 500)
+    })
+    await world.runtime.advance(600)
+    await work
+    await world.runtime.advance(100)
+    expect(next.map((one) => one.value().state)).toEqual(['held'])
+  })
+})
+
 describe('plain calls', () => {
   async function plainRing(): Promise<{
     readonly world: World
