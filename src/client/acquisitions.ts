@@ -218,7 +218,7 @@ export class Acquisitions implements HandleClient {
 
   /** As the caller said, and what follows from that; else inside of what it runs. Nothing: it is a plain call. */
   #underOf(said: readonly LeaseId[] | undefined): readonly LeaseId[] | undefined {
-    const inside = enclosingLeases(this)
+    const inside = this.underNow()
     if (said === undefined) return inside ?? undefined
     const chain = said.flatMap((leaseId) => [
       leaseId,
@@ -277,7 +277,7 @@ export class Acquisitions implements HandleClient {
   async #obtain(asked: Asked): Promise<Obtaining> {
     // It may have been closed while the leases that the request is under were looked up, and then cancels no wait any more.
     if (this.#closed) throw closedError(CLIENT_CLOSED)
-    const isInside = enclosingLeases(this) !== null
+    const isInside = this.underNow() !== null
     const realms = asked.resources.map(realmOf)
     const before = realms.map((realm) => ({ realm, seen: this.#fences.highest(realm) }))
     this.#requireNew(asked)
@@ -459,7 +459,7 @@ export class Acquisitions implements HandleClient {
   }
 
   underNow(): readonly LeaseId[] | null {
-    return enclosingLeases(this)
+    return enclosingLeases(this, (leaseId) => this.#router.handles.has(leaseId))
   }
 
   handOutChild(

@@ -44,12 +44,18 @@ export function runOutside(tell: () => void): void {
   else enclosures.run(null, tell)
 }
 
-/** The leases of this client that the caller runs inside of, the innermost first; null if there are none. */
-export function enclosingLeases(client: object): readonly LeaseId[] | null {
+/**
+ * The leases of this client that the caller runs inside of, the innermost first; null if there are none. Work may leave
+ * something behind that goes on when its lease is over, and then is inside of that no more.
+ */
+export function enclosingLeases(
+  client: object,
+  isHeld: (leaseId: LeaseId) => boolean,
+): readonly LeaseId[] | null {
   const leaseIds: LeaseId[] = []
   let each = enclosures?.getStore() ?? null
   for (; each !== null && leaseIds.length < UNDER_MAX; each = each.outer) {
-    if (each.client === client) leaseIds.push(each.leaseId)
+    if (each.client === client && isHeld(each.leaseId)) leaseIds.push(each.leaseId)
   }
   return leaseIds.length === 0 ? null : leaseIds
 }

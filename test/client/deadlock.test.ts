@@ -272,6 +272,24 @@ describe('plain calls', () => {
     expect(refused[0]?.error()).toMatchObject({ code: 'DEADLOCK', details: { implied: true } })
   })
 
+  it('of what goes on after the work that began it are plain', async () => {
+    const world = newWorld()
+    const [ann, bob] = [newClient(world, 'ann'), newClient(world, 'bob')]
+    await ann.tenure.acquire('work:A')
+    await bob.tenure.acquire('work:B')
+    let begin = (): void => undefined
+    const begun = new Promise<void>((resolve) => (begin = resolve))
+    const waits: ReturnType<typeof follow<Lease>>[] = []
+    await ann.tenure.withLease('work:C', () => {
+      void begun.then(() => waits.push(follow(ann.tenure.acquire('work:B', WAIT))))
+    })
+    begin()
+    waits.push(follow(bob.tenure.acquire('work:A', WAIT)))
+    await world.runtime.advance(4_000 + STANDSTILL_MS)
+    const refused = waits.filter((wait) => !wait.isPending())
+    expect(refused.map((wait) => wait.error().code)).toEqual(['DEADLOCK'])
+  })
+
   it('are let be while a client still makes calls', async () => {
     const { world, clients, waits } = await plainRing()
     for (let second = 0; second < 30; second += 1) {
