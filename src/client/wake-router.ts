@@ -4,8 +4,8 @@
  *
  * The subscription is made in the background when the first ticket is filed, or when a lease has been held for a
  * moment, so that a client that is served at once and done at once does not pay for it. Whatever happened before it stood is made
- * up for by one look at everything. If it fails, waiters still look on their own, holders still renew, and the next
- * one tries again.
+ * up for by one look at everything. If it fails, waiters still look on their own, holders still renew, and it is tried again
+ * after growing pauses for as long as anything is held or waited for.
  *
  * A signal without ids may be no more than "something was committed somewhere", and come often. So it only makes
  * tickets and leases look, which costs reads, and looking at leases never takes more than a small part of the time.
@@ -13,6 +13,7 @@
 import type { LeaseId } from '../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../core/limits.ts'
 import { RepeatedFault } from '../runtime/diagnostics.ts'
+import { backOffMs } from '../runtime/pause.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import { TransientMap } from '../runtime/transient-map.ts'
 import type { LeaseApi, Unsubscribe } from '../service/lease-api.ts'
@@ -25,6 +26,8 @@ import type { Wait } from './waiting.ts'
 const LOOKUPS_MAX = 100
 /** A lease held for less than this is not worth a subscription. */
 const HOLD_BEFORE_LISTENING_MS = 50
+/** After a subscription that failed. */
+const LISTEN_AGAIN = { firstMs: 1_000, maxMs: 10_000 } as const
 /** After a look at all leases, this many times its duration pass before the next. */
 const REST_FACTOR = 20
 
@@ -65,15 +68,14 @@ export class WakeRouter {
     this.#options.background('client/wake-ups', this.#subscribe())
   }
 
-  /** As `listen`, if anything is still held in a moment. */
-  listenSoon(): void {
+  /** As `listen`, if anything is still held, or waited for, in a moment. */
+  listenSoon(inMs: number = HOLD_BEFORE_LISTENING_MS): void {
     if (this.#subscription !== 'none' || this.#closed || this.#listenTimer !== null) return
     const onTimer = (): void => {
       this.#listenTimer = null
-      if (this.handles.size > 0) this.listen()
+      if (this.handles.size + this.waits.size > 0) this.listen()
     }
-    const options = { keepAlive: false }
-    this.#listenTimer = this.#options.runtime.setTimer(HOLD_BEFORE_LISTENING_MS, onTimer, options)
+    this.#listenTimer = this.#options.runtime.setTimer(inMs, onTimer, { keepAlive: false })
   }
 
   close(): void {
@@ -95,6 +97,7 @@ export class WakeRouter {
     } catch (error) {
       this.#subscription = 'none'
       this.#fault.failed(error)
+      this.listenSoon(backOffMs(this.#fault.count, LISTEN_AGAIN))
     }
   }
 

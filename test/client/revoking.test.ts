@@ -52,6 +52,19 @@ describe('a holder that is asked to finish', () => {
     expect(await endOf(holding)).toBe('revoked')
   })
 
+  it('hears at once although the store was away when it first wanted to be woken', async () => {
+    const holding = await newHolding()
+    const { lease, faults, advance, world } = holding
+    faults.when('onWake', first(2, failWith('STORE_UNAVAILABLE')))
+    const told = requests(holding)
+    await advance(4_000)
+    await world.service.revoke({ id: lease.id, by: 'ops', graceMs: 5_000 })
+    await advance(10)
+    expect(told).toMatchObject([{ by: 'ops' }])
+    await lease.release()
+    expect(world.runtime.pendingTimers).toBe(0)
+  })
+
   it('may release sooner, and whoever waits is served at once', async () => {
     const holding = await newHolding()
     const { lease, advance, world } = holding

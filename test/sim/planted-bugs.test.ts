@@ -36,7 +36,7 @@ const LIKELY: Readonly<Record<string, number>> = {
   'a renewal is committed however late': 39,
   'a repeated request counts twice': 20,
   'a timeout leaves a grant behind': 9,
-  'a withdrawal that the store did not hear is not sent again': 61,
+  'a withdrawal that the store did not hear is not sent again': 125,
   'an expired lease blocks until somebody sweeps it': 5,
   'an id that is known is granted again': 37,
   'each file of a tree counts its own fences': 4,
