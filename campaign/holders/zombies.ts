@@ -65,7 +65,7 @@ async function serverOf(kind: PlaceKind): Promise<TestServer | null> {
 export const zombies: Part = {
   name: 'zombies',
   about:
-    'Processes that hold leases are stopped (SIGSTOP) beyond their TTL while others take the leases over and write, and are woken. The first thing that runs in a woken process, before any ' +
+    'Processes that hold 125 leases each, in a SQLite store, are stopped (SIGSTOP) beyond their TTL while others take the leases over and write, and are woken. The first thing that runs in a woken process, before any ' +
     'callback, reads the state of its leases: none may be `held`. Then it writes all the same: the guard must refuse every write, and beside it a number without a guard loses updates.',
   steps: (['sqlite', 'postgres', 'redis', 'file'] as const).map(step),
   atLeast: { 'holders woken': 10_000, 'stale writes refused': 10_000 },

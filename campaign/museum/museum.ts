@@ -108,7 +108,7 @@ async function withCopy(work: (copy: SourceCopy) => Promise<StepOutcome>): Promi
 export const museum: Part = {
   name: 'museum',
   about:
-    'Defects that others have shipped, and some that this project has had, each as a small patch of our sources in `campaign/museum`. ' +
+    'Defects of the kinds that lock and lease libraries have shipped, and some that this project has had, each as a small patch of our sources in `campaign/museum`. ' +
     'A patch is applied to a copy, compiles and passes the linter there, and a test must go red. *Older* checks were there before the patch was written.',
   steps: [CONTROL, ...EXHIBITS.map(stepOf)],
   atLeast: { patches: 30, caught: 30, 'caught by an older check': 20 },

@@ -132,7 +132,7 @@ class Trial {
 export const power: Part = {
   name: 'power',
   about:
-    'The writes and syncs of a process on SQLite are recorded by strace and replayed up to every point, with any part of what was not synced yet, in sectors of 512 bytes and in any order. ' +
+    'The writes and syncs of a process on SQLite, which acquires, renews and releases, are recorded by strace and replayed up to every point, with any part of what was not synced yet, in sectors of 512 bytes and in any order; entries of directories are taken to be durable. Half of the images are of each mode, and short recordings make some of them twice. ' +
     'Every image opens and passes `quick_check`; with `synchronous=full` nothing that was acknowledged is missing, and with `normal` some of it is, which shows that the trial can see it.',
   steps: [step('full'), step('normal')],
   atLeast: { images: 50_000, 'losses (control)': 1 },
