@@ -13,6 +13,7 @@ import {
   lease,
   nowAt,
   release,
+  renew,
   revoke,
   settle,
   tickAt,
@@ -59,6 +60,16 @@ describe('settling', () => {
   it.each([-1, 0, 1])('judges by the tick alone, %i ticks from the deadline', (us) => {
     const decision = settled([lease()], TTL_MS, { us })
     expect(told(decision)).toEqual(us < 0 ? [] : ['lease.expired 1'])
+  })
+
+  it.each<[string, number, Moment, readonly string[]]>([
+    ['at its first deadline, which it outlives', TTL_MS, {}, []],
+    ['one tick before its new deadline', TTL_MS + 4_000, { us: -1 }, []],
+    ['at its new deadline', TTL_MS + 4_000, {}, ['lease.expired 1']],
+  ])('judges a lease that was renewed by its new deadline alone, %s', (_, at, moment, events) => {
+    const { outcome } = decide(view([lease()]), renew(), nowAt(4_000))
+    if (outcome.kind !== 'renewed') throw new Error(`the renewal was answered ${outcome.kind}`)
+    expect(told(settled([outcome.lease], at, moment))).toEqual(events)
   })
 
   it('drops a waiter that was not heard of and offers to the next', () => {
