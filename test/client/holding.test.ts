@@ -56,6 +56,24 @@ describe('a holding at its boundary ticks', () => {
     expect(namesOf(step)).toEqual(actions)
   })
 
+  it.each<[string, readonly (readonly [number, HoldingEvent])[]]>([
+    ['sent once', [[10_000, DUE]]],
+    [
+      'sent once more when doubt began',
+      [
+        [10_000, DUE],
+        [19_700, DUE],
+      ],
+    ],
+    ['sent by the holder itself', [[10_000, { ...DUE, isAsked: true }]]],
+  ])('a lease is lost at the end of its term although its renewal has no answer: %s', (_, sent) => {
+    const { holding } = play(begin(), ...sent)
+    expect(play(holding, [SPAN_MS - 1, TIME]).holding.state).toBe('uncertain')
+    const over = play(holding, [SPAN_MS, TIME])
+    expect(over.holding.state).toBe('lost')
+    expect(namesOf(over)).toEqual(['lost', 'give_back'])
+  })
+
   it('is never uncertain when it does not renew itself', () => {
     const held = begin({}, false)
     expect(play(held, [SPAN_MS - 1, TIME])).toEqual({ holding: held, actions: [] })
@@ -498,6 +516,18 @@ type Act =
   | { readonly kind: 'tick' | 'send' | 'revoke' | 'look' | 'release' | 'fail' }
   | { readonly kind: 'deliver'; readonly index: number }
   | { readonly kind: 'ask_to_finish'; readonly graceMs: number }
+  | { readonly kind: 'hang'; readonly ms: number }
+
+/**
+ * A renewal is sent, does not reach the store, and has no answer until the clock has passed the end of the term, so that
+ * the clock alone can tell of the loss. The other acts come to that in one run of 500: what they send reaches the store,
+ * which then counts a whole TTL more, and within as long something is delivered, fails, or is looked at. With this one it
+ * is one run of five.
+ */
+const hang: fc.Arbitrary<Act> = fc.record({
+  kind: fc.constant('hang' as const),
+  ms: fc.nat(2 * TTL_MS),
+})
 
 const act: fc.Arbitrary<Act> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ kind: fc.constant('pass' as const), ms: fc.nat(12_000) }) },
@@ -512,6 +542,7 @@ const act: fc.Arbitrary<Act> = fc.oneof(
     weight: 1,
     arbitrary: fc.record({ kind: fc.constant('ask_to_finish' as const), graceMs: fc.nat(9_000) }),
   },
+  { weight: 2, arbitrary: hang },
 )
 
 class StoreAndHolder {
@@ -586,6 +617,7 @@ class StoreAndHolder {
       this.#step({ ...DUE, isAsked: true })
       this.#renew()
     }
+    if (one.kind === 'hang') this.#hang(one.ms)
     if (one.kind === 'fail') this.#step(failed('STORE_OUTCOME_UNKNOWN'))
     if (one.kind === 'deliver') {
       const [answer] = this.#answers.splice(one.index % Math.max(1, this.#answers.length), 1)
@@ -599,6 +631,14 @@ class StoreAndHolder {
       this.#endUs = Math.min(this.#endUs, this.#storeUs + one.graceMs * 1000)
     }
     this.#step(TIME)
+  }
+
+  /** The holder sends the renewal that is due next, and nothing is heard of it for so long. */
+  #hang(ms: number): void {
+    if (isOverForHolder(this.holding)) return
+    this.#ms = Math.ceil(dueWindow(this.holding, at(this.#ms)).dueMs)
+    this.#step({ ...DUE, isAsked: true })
+    this.#ms += ms
   }
 
   #look(): void {
