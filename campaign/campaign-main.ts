@@ -2,7 +2,6 @@
  * `npm run campaign`: tries Tenure at length. `campaign-options.ts` has the options, docs/reliability.md what came of it. The
  * servers and processes that a step starts end with this process.
  */
-import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import { CampaignUsageError, helpOf, readCampaignOptions } from './campaign-options.ts'
@@ -18,6 +17,7 @@ import {
   type StepResult,
 } from './results.ts'
 import { runCampaign } from './run-campaign.ts'
+import { changedSince, commitOf } from './sources.ts'
 
 const RESULTS = path.join(ROOT, 'campaign', 'results')
 const PAGE = path.join(ROOT, 'docs', 'reliability.md')
@@ -30,10 +30,13 @@ async function main(args: readonly string[]): Promise<number> {
     return 0
   }
   if (!options.isPageOnly) {
-    const run = { options, parts: PARTS, folder: RESULTS, commit: commitOf() }
+    const run = { options, parts: PARTS, folder: RESULTS, commit: commitOf(ROOT) }
     await runCampaign({ ...run, onProgress: showProgress, onStep: showStep })
   }
-  const tried = PARTS.map((part) => ({ part, results: readResults(RESULTS, part.name) }))
+  const tried = PARTS.map((part) => {
+    const results = readResults(RESULTS, part.name)
+    return { part, results, changed: changedSince(ROOT, results) }
+  })
   fs.writeFileSync(PAGE, pageOf(tried, readFinds(RESULTS)))
   let isKept = true
   for (const { part, results } of tried.filter(({ part: { name } }) =>
@@ -59,14 +62,6 @@ function showStep(part: Part, { step, seconds, counts, failures, shortfalls }: S
   const outcome = failures.length > 0 ? 'FAILED' : shortfalls.length > 0 ? 'does not count' : 'ok'
   say(`${part.name}, ${step}: ${outcome} in ${seconds} s, ${countsText(counts)}`)
   for (const line of [...failures, ...shortfalls]) say(`  ${line}`)
-}
-
-function commitOf(): string {
-  const git = (...args: readonly string[]): string => {
-    return execFileSync('git', args, { cwd: ROOT, encoding: 'utf8' }).trim()
-  }
-  const changed = git('status', '--porcelain', '--', 'src')
-  return `${git('rev-parse', '--short=8', 'HEAD')}${changed === '' ? '' : '+'}`
 }
 
 function say(line: string): void {

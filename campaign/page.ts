@@ -14,18 +14,21 @@ import {
 export interface Tried {
   readonly part: Part
   readonly results: PartResults
+  /** How much of `src` has changed since the oldest of the results: git knows, when the page is written. */
+  readonly changed: string
 }
 
 export function pageOf(tried: readonly Tried[], finds: readonly Find[]): string {
   return [
     HEAD,
     ...table(
-      ['part', 'outcome', 'what was done', 'minimum'],
-      tried.map(({ part, results }) => [
+      ['part', 'outcome', 'what was done', 'minimum', '`src` changed since'],
+      tried.map(({ part, results, changed }) => [
         `[${part.name}](#${part.name.replaceAll(' ', '-')})`,
         verdictText(verdictOf(part, results)),
         results.steps.length === 0 ? '—' : countsText(measured(part, totalsOf(results))),
         countsText(part.atLeast),
+        changed,
       ]),
     ),
     '',
@@ -58,8 +61,10 @@ This page is written by \`npm run campaign\` from \`campaign/results\`; only wha
 that was changed and run again shows its last run; a failure that was seen before and is not explained stays among the finds. Each part says what it did, with
 its dates and seeds, and fails when it did less than its minimum, because a trial in which nothing happened shows nothing. *Kept*
 means: the minimum was reached and nothing failed. *Below its minimum* means: nothing failed, but too little was done to say more; a
-run that was shorter than a whole one says so. What Tenure promises, and what it does not, is in [the model](model.md); the grade of each store is on its
-page: [SQLite](stores/sqlite.md), [PostgreSQL](stores/postgres.md), [Redis](stores/redis.md), [HTTP](stores/http.md).
+run that was shorter than a whole one says so. Each row names the commit at which it was run, and \`src\` may have changed
+since: the last column of the table counts its files that differ from the commit of the part's oldest row, as of when the page was written.
+What Tenure promises, and what it does not, is in [the model](model.md); the grade of each store is on its page:
+[SQLite](stores/sqlite.md), [PostgreSQL](stores/postgres.md), [Redis](stores/redis.md), [HTTP](stores/http.md).
 `
 
 function sectionOf({ part, results }: Tried): readonly string[] {
