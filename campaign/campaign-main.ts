@@ -44,7 +44,7 @@ async function main(args: readonly string[]): Promise<number> {
   )) {
     const verdict = verdictOf(part, results)
     isKept &&= verdict.kind === 'kept'
-    const missing = verdict.kind === 'below its minimum' ? ` (${verdict.missing.join('; ')})` : ''
+    const missing = 'missing' in verdict ? ` (${verdict.missing.join('; ')})` : ''
     say(
       `${part.name.padEnd(14)} ${verdictText(verdict)}${missing}; ${countsText(totalsOf(results))}`,
     )

@@ -3,6 +3,7 @@ import type { Counts, Part } from './part.ts'
 import {
   countsText,
   figure,
+  isShort,
   totalsOf,
   verdictOf,
   type Find,
@@ -60,8 +61,8 @@ const HEAD = `# Reliability: what was tried
 This page is written by \`npm run campaign\` from \`campaign/results\`; only what was found is noted by hand, in its \`finds.json\`. A part
 that was changed and run again shows its last run; a failure that was seen before and is not explained stays among the finds. Each part says what it did, with
 its dates and seeds, and fails when it did less than its minimum, because a trial in which nothing happened shows nothing. *Kept*
-means: the minimum was reached and nothing failed. *Below its minimum* means: nothing failed, but too little was done to say more; a
-run that was shorter than a whole one says so. Each row names the commit at which it was run, and \`src\` may have changed
+means: the minimum was reached and nothing failed. *Below its minimum* means: nothing failed, but too little was done to say more;
+*shorter than a whole run*: a step had less than its time. Each row names the commit at which it was run, and \`src\` may have changed
 since: the last column of the table counts its files that differ from the commit of the part's oldest row, as of when the page was written.
 What Tenure promises, and what it does not, is in [the model](model.md); the grade of each store is on its page:
 [SQLite](stores/sqlite.md), [PostgreSQL](stores/postgres.md), [Redis](stores/redis.md), [HTTP](stores/http.md).
@@ -78,7 +79,7 @@ function sectionOf({ part, results }: Tried): readonly string[] {
     '',
   ]
   if (results.steps.length === 0) return [...lines, 'Not run yet.', '']
-  const missing = verdict.kind === 'below its minimum' ? verdict.missing : []
+  const missing = 'missing' in verdict ? verdict.missing : []
   return [
     ...lines,
     ...table(
@@ -103,9 +104,9 @@ function shortfallText(shortfalls: readonly string[]): string {
   return shortfalls.length === 0 ? 'nothing failed' : 'does not count'
 }
 
-function lengthText({ seconds, minutes, wholeMinutes }: StepResult): string {
-  const took = `${figure(seconds)} s`
-  return minutes < wholeMinutes ? `${took}, short (a whole run: ${wholeMinutes} min)` : took
+function lengthText(result: StepResult): string {
+  const took = `${figure(result.seconds)} s`
+  return isShort(result) ? `${took}, short (a whole run: ${result.wholeMinutes} min)` : took
 }
 
 export function verdictText(verdict: Verdict): string {

@@ -59,7 +59,11 @@ export function withStep(part: Part, results: PartResults, added: StepResult): P
 /** A step that ran as long as a whole run, found nothing and did enough need not be run again. */
 export function isDone(result: StepResult | undefined): boolean {
   if (result === undefined || result.failures.length > 0) return false
-  return result.shortfalls.length === 0 && result.minutes >= result.wholeMinutes
+  return result.shortfalls.length === 0 && !isShort(result)
+}
+
+export function isShort({ minutes, wholeMinutes }: StepResult): boolean {
+  return minutes < wholeMinutes
 }
 
 export function totalsOf({ steps }: PartResults): Counts {
@@ -98,7 +102,10 @@ function smallShares({ sharesAtLeast = [] }: Part, totals: Counts): readonly str
 export type Verdict =
   | { readonly kind: 'not run' }
   | { readonly kind: 'failed'; readonly failures: number }
-  | { readonly kind: 'below its minimum'; readonly missing: readonly string[] }
+  | {
+      readonly kind: 'below its minimum' | 'shorter than a whole run'
+      readonly missing: readonly string[]
+    }
   | { readonly kind: 'kept' }
 
 export function verdictOf(part: Part, results: PartResults): Verdict {
@@ -111,17 +118,22 @@ export function verdictOf(part: Part, results: PartResults): Verdict {
     return count >= least ? [] : [`${figure(count)} of ${figure(least)} ${name}`]
   })
   const unrun = part.steps.length - results.steps.length
-  const short = results.steps.flatMap(({ step, shortfalls }) => {
+  const short = results.steps.filter(isShort).length
+  const shorter =
+    short > 0 ? [`${short} of ${part.steps.length} steps had less than their time`] : []
+  const fellShort = results.steps.flatMap(({ step, shortfalls }) => {
     return shortfalls.map((shortfall) => `${step}: ${shortfall}`)
   })
   const missing = [
     ...few,
     ...smallShares(part, totals),
     ...rarePoints(part, results),
-    ...short,
+    ...fellShort,
     ...(unrun > 0 ? [`${unrun} steps not run`] : []),
   ]
-  return missing.length > 0 ? { kind: 'below its minimum', missing } : { kind: 'kept' }
+  if (missing.length > 0) return { kind: 'below its minimum', missing: [...missing, ...shorter] }
+  if (short > 0) return { kind: 'shorter than a whole run', missing: shorter }
+  return { kind: 'kept' }
 }
 
 export function figure(count: number): string {

@@ -4,6 +4,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { readCampaignOptions } from '../../campaign/campaign-options.ts'
+import { pageOf } from '../../campaign/page.ts'
 import type { Part, StepOutcome } from '../../campaign/part.ts'
 import { readResults, totalsOf, verdictOf } from '../../campaign/results.ts'
 import { runCampaign } from '../../campaign/run-campaign.ts'
@@ -83,6 +84,19 @@ describe('a part', () => {
     await run(part(189))
     const missing = ['189 killed are fewer than 95 % of 200 mutants']
     expect(verdictOf(part(189), results())).toEqual({ kind: 'below its minimum', missing })
+  })
+
+  it('is shorter than a whole run when a step had less than its time, whatever it did', async () => {
+    const part = partOf({ first: WELL, second: WELL })
+    await run(part)
+    await run(part, '--step', 'second', '--minutes', '1')
+    const missing = ['1 of 2 steps had less than their time']
+    const verdict = verdictOf(part, results())
+    expect(verdict).toEqual({ kind: 'shorter than a whole run', missing })
+    const page = pageOf([{ part, results: results(), changed: '7 files' }], [])
+    const row = '| [chaos](#chaos) | shorter than a whole run | 120 grants | 100 grants | 7 files |'
+    expect(page).toContain(row)
+    expect(page).toContain(`- Missing: ${missing[0]}`)
   })
 
   it('has failed when any of its steps has', async () => {
