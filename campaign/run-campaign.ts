@@ -1,6 +1,6 @@
 /** Runs the steps of one part after the other, and keeps the result of each as soon as it is there. */
 import { childReport } from './child-report.ts'
-import type { CampaignOptions } from './campaign-options.ts'
+import { CampaignUsageError, type CampaignOptions } from './campaign-options.ts'
 import type { Part, Step, StepOrder, StepOutcome } from './part.ts'
 import { isDone, readResults, withStep, writeResults, type StepResult } from './results.ts'
 import type { ProcessOrder } from './step-process.ts'
@@ -18,9 +18,8 @@ export interface CampaignRun {
 }
 
 export async function runCampaign(run: CampaignRun): Promise<void> {
-  for (const part of run.parts) {
-    if (!run.options.parts.includes(part.name)) continue
-    const steps = part.steps.filter(({ name }) => name.includes(run.options.step))
+  const chosen = chosenSteps(run)
+  for (const { part, steps } of chosen) {
     const left = steps.entries()
     const runSome = async (): Promise<void> => {
       for (const [index, step] of left) {
@@ -35,6 +34,22 @@ export async function runCampaign(run: CampaignRun): Promise<void> {
     }
     await Promise.all(Array.from({ length: part.atOnce ?? 1 }, runSome))
   }
+}
+
+interface Chosen {
+  readonly part: Part
+  readonly steps: readonly Step[]
+}
+
+function chosenSteps({ options, parts }: CampaignRun): readonly Chosen[] {
+  const chosen = parts
+    .filter(({ name }) => options.parts.includes(name))
+    .map((part) => ({ part, steps: part.steps.filter(({ name }) => name.includes(options.step)) }))
+  if (chosen.some(({ steps }) => steps.length > 0)) return chosen
+  const names = options.parts.join(', ')
+  throw new CampaignUsageError(
+    `--step must be in the name of a step of ${names}, got ${options.step}`,
+  )
 }
 
 interface PlacedStep {

@@ -3,7 +3,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { readCampaignOptions } from '../../campaign/campaign-options.ts'
+import { CampaignUsageError, readCampaignOptions } from '../../campaign/campaign-options.ts'
 import { pageOf } from '../../campaign/page.ts'
 import type { Part, StepOutcome } from '../../campaign/part.ts'
 import { readResults, totalsOf, verdictOf } from '../../campaign/results.ts'
@@ -39,8 +39,8 @@ function partOf(outcomes: Readonly<Record<string, StepOutcome | Error>>): Part {
 
 async function run(part: Part, ...args: readonly string[]): Promise<void> {
   const options = readCampaignOptions(args, [part.name], () => 0)
-  const silent = { onProgress: () => undefined, onStep: () => undefined }
-  await runCampaign({ options, parts: [part], folder, commit: 'abc', ...silent })
+  const shown = { onProgress: () => undefined, onStep: () => undefined }
+  await runCampaign({ options, parts: [part], folder, commit: 'abc', ...shown })
 }
 
 const results = () => readResults(folder, 'chaos')
@@ -127,6 +127,14 @@ describe('a campaign that is resumed', () => {
     await run(part, '--resume')
     await run(part, '--resume')
     expect(ran).toEqual(['whole', 'whole'])
+  })
+})
+
+describe('a campaign of some steps', () => {
+  it('is refused when no step has the text in its name', async () => {
+    const message = '--step must be in the name of a step of chaos, got mysql'
+    const refused = run(partOf({ sqlite: WELL }), '--step', 'mysql')
+    await expect(refused).rejects.toThrow(new CampaignUsageError(message))
   })
 
   it('runs the steps alone that are named', async () => {
