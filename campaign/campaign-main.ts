@@ -31,7 +31,7 @@ async function main(args: readonly string[]): Promise<number> {
   }
   if (!options.isPageOnly) {
     const run = { options, parts: PARTS, folder: RESULTS, commit: commitOf(ROOT) }
-    await runCampaign({ ...run, onProgress: showProgress, onStep: showStep })
+    await runCampaign({ ...run, onProgress: showProgress, onNotice: say, onStep: showStep })
   }
   const tried = PARTS.map((part) => {
     const results = readResults(RESULTS, part.name)

@@ -13,12 +13,14 @@ export interface CampaignRun {
   readonly commit: string
   /** Replaces the progress line. */
   readonly onProgress: (line: string) => void
-  /** Stays. */
+  /** Stays, as `onStep` does. */
+  readonly onNotice: (line: string) => void
   readonly onStep: (part: Part, result: StepResult) => void
 }
 
 export async function runCampaign(run: CampaignRun): Promise<void> {
   const chosen = chosenSteps(run)
+  if (run.options.resume) run.onNotice(skippedText(run, chosen))
   for (const { part, steps } of chosen) {
     const left = steps.entries()
     const runSome = async (): Promise<void> => {
@@ -50,6 +52,18 @@ function chosenSteps({ options, parts }: CampaignRun): readonly Chosen[] {
   throw new CampaignUsageError(
     `--step must be in the name of a step of ${names}, got ${options.step}`,
   )
+}
+
+function skippedText({ folder, commit }: CampaignRun, chosen: readonly Chosen[]): string {
+  const done = chosen.flatMap(({ part, steps }) => {
+    const names = new Set(steps.map(({ name }) => name))
+    return readResults(folder, part.name)
+      .steps.filter(({ step }) => names.has(step))
+      .filter(isDone)
+  })
+  const others = done.filter((earlier) => earlier.commit !== commit)
+  const commits = new Set(others.map((earlier) => earlier.commit)).size
+  return `${done.length} steps are done and skipped; ${others.length} of them were run at ${commits} other commits`
 }
 
 interface PlacedStep {

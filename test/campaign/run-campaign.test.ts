@@ -6,16 +6,18 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { CampaignUsageError, readCampaignOptions } from '../../campaign/campaign-options.ts'
 import { pageOf } from '../../campaign/page.ts'
 import type { Part, StepOutcome } from '../../campaign/part.ts'
-import { readResults, totalsOf, verdictOf } from '../../campaign/results.ts'
+import { readResults, totalsOf, verdictOf, writeResults } from '../../campaign/results.ts'
 import { runCampaign } from '../../campaign/run-campaign.ts'
 import { search } from '../../campaign/search/search.ts'
 
 let folder: string
 let ran: string[]
+let notices: string[]
 
 beforeEach(() => {
   folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-campaign-'))
   ran = []
+  notices = []
 })
 
 afterEach(() => {
@@ -39,10 +41,11 @@ function partOf(outcomes: Readonly<Record<string, StepOutcome | Error>>): Part {
 
 async function run(part: Part, ...args: readonly string[]): Promise<void> {
   const options = readCampaignOptions(args, [part.name], () => 0)
-  const shown = { onProgress: () => undefined, onStep: () => undefined }
+  const shown = { onProgress: () => undefined, onStep: () => undefined, onNotice }
   await runCampaign({ options, parts: [part], folder, commit: 'abc', ...shown })
 }
 
+const onNotice = (line: string): void => void notices.push(line)
 const results = () => readResults(folder, 'chaos')
 
 describe('a part', () => {
@@ -127,6 +130,17 @@ describe('a campaign that is resumed', () => {
     await run(part, '--resume')
     await run(part, '--resume')
     expect(ran).toEqual(['whole', 'whole'])
+  })
+
+  it('says of how many other commits the steps are that it skips', async () => {
+    const part = partOf({ first: WELL, second: WELL, third: WELL, fourth: new Error('no server') })
+    await run(part)
+    expect(notices).toEqual([])
+    const at = (index: number): string => ['abc', 'def', 'abc+', '123'][index] ?? ''
+    const steps = results().steps.map((step, index) => ({ ...step, commit: at(index) }))
+    writeResults(folder, { part: 'chaos', steps })
+    await run(part, '--resume')
+    expect(notices).toEqual(['3 steps are done and skipped; 2 of them were run at 2 other commits'])
   })
 })
 
