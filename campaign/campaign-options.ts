@@ -12,6 +12,8 @@ export interface CampaignOptions {
   readonly step: string
   readonly resume: boolean
   readonly minutes: number
+  /** Keeps the results of steps that had less than their time as well. */
+  readonly write: boolean
   readonly seed: number
   readonly isHelp: boolean
   /** Runs nothing, and writes the page from the results that are there. */
@@ -27,12 +29,14 @@ runs all of it: about 7 hours of two cores, with nothing else on the machine.
   --only PARTS    some of ${names.join(', ')}
   --step TEXT     only the steps with this text in their name
   --resume        goes on after the steps whose results are whole
-  --minutes N     of each step at most, up to ${STEP_MINUTES_MAX}; a shorter run is below its minimum, and says so
+  --minutes N     of each step at most, up to ${STEP_MINUTES_MAX}; a step that has less than its own is not kept
+  --write         keeps it all the same, in the place of a whole run
   --seed S        a whole number; default: another one each time
   --page          only writes the page anew, from the results
   -h, --help      this
 
-Exit code 1: something failed, or a part did less than its minimum; 2: the options make no sense.
+Exit code 1: something failed, did less than its minimum or had less than its time; 2: the options
+make no sense.
 `
 }
 
@@ -46,6 +50,7 @@ export function readCampaignOptions(
     parts: values.only === undefined ? names : partsOf(values.only, names),
     step: values.step ?? '',
     resume: values.resume === true,
+    write: values.write === true,
     minutes: minutesOf(values.minutes),
     seed: seedOf(values.seed, chance),
     isHelp: values.help === true,
@@ -62,6 +67,7 @@ function parse(args: readonly string[]) {
         step: { type: 'string' },
         resume: { type: 'boolean' },
         minutes: { type: 'string' },
+        write: { type: 'boolean' },
         seed: { type: 'string' },
         page: { type: 'boolean' },
         help: { type: 'boolean', short: 'h' },

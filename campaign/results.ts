@@ -66,6 +66,11 @@ export function isShort({ minutes, wholeMinutes }: StepResult): boolean {
   return minutes < wholeMinutes
 }
 
+/** A step that lacks something, such as its server, has counted nothing. */
+export function hasStarted({ counts, failures }: StepResult): boolean {
+  return Object.keys(counts).length > 0 || failures.length > 0
+}
+
 export function totalsOf({ steps }: PartResults): Counts {
   return sumOf(steps.map(({ counts }) => counts))
 }

@@ -1,8 +1,19 @@
-/** Runs the steps of one part after the other, and keeps the result of each as soon as it is there. */
+/**
+ * Runs the steps of one part after the other, and keeps the result of each as soon as it is there. One of a step that had less
+ * than its time is kept only if `--write` says so, and one that could not start never takes the place of another.
+ */
 import { childReport } from './child-report.ts'
 import { CampaignUsageError, type CampaignOptions } from './campaign-options.ts'
 import type { Part, Step, StepOrder, StepOutcome } from './part.ts'
-import { isDone, readResults, withStep, writeResults, type StepResult } from './results.ts'
+import {
+  hasStarted,
+  isDone,
+  isShort,
+  readResults,
+  withStep,
+  writeResults,
+  type StepResult,
+} from './results.ts'
 import type { ProcessOrder } from './step-process.ts'
 
 export interface CampaignRun {
@@ -15,12 +26,19 @@ export interface CampaignRun {
   readonly onProgress: (line: string) => void
   /** Stays, as `onStep` does. */
   readonly onNotice: (line: string) => void
-  readonly onStep: (part: Part, result: StepResult) => void
+  readonly onStep: (tried: TriedStep) => void
 }
 
-export async function runCampaign(run: CampaignRun): Promise<void> {
+export interface TriedStep {
+  readonly part: Part
+  readonly result: StepResult
+  readonly isWritten: boolean
+}
+
+export async function runCampaign(run: CampaignRun): Promise<readonly TriedStep[]> {
   const chosen = chosenSteps(run)
   if (run.options.resume) run.onNotice(skippedText(run, chosen))
+  const tried: TriedStep[] = []
   for (const { part, steps } of chosen) {
     const left = steps.entries()
     const runSome = async (): Promise<void> => {
@@ -30,12 +48,18 @@ export async function runCampaign(run: CampaignRun): Promise<void> {
         if (run.options.resume && isDone(earlier)) continue
         const place = `${part.name} ${index + 1}/${steps.length}, ${step.name}`
         const result = await runStep(run, part, { step, place })
-        writeResults(run.folder, withStep(part, readResults(run.folder, part.name), result))
-        run.onStep(part, result)
+        const isWritten =
+          (run.options.write || !isShort(result)) && (earlier === undefined || hasStarted(result))
+        if (isWritten) {
+          writeResults(run.folder, withStep(part, readResults(run.folder, part.name), result))
+        }
+        tried.push({ part, result, isWritten })
+        run.onStep({ part, result, isWritten })
       }
     }
     await Promise.all(Array.from({ length: part.atOnce ?? 1 }, runSome))
   }
+  return tried
 }
 
 interface Chosen {

@@ -29,6 +29,6 @@ describe('the options of the campaign', () => {
     expect(read('--help').isHelp).toBe(true)
     const option = /^ {2}(?:-h, )?--([a-z]+)/gm
     const listed = [...helpOf(NAMES).matchAll(option)].map(([, name]) => name)
-    expect(listed).toEqual(['only', 'step', 'resume', 'minutes', 'seed', 'page', 'help'])
+    expect(listed).toEqual(['only', 'step', 'resume', 'minutes', 'write', 'seed', 'page', 'help'])
   })
 })

@@ -7,7 +7,7 @@ import { CampaignUsageError, readCampaignOptions } from '../../campaign/campaign
 import { pageOf } from '../../campaign/page.ts'
 import type { Part, StepOutcome } from '../../campaign/part.ts'
 import { readResults, totalsOf, verdictOf, writeResults } from '../../campaign/results.ts'
-import { runCampaign } from '../../campaign/run-campaign.ts'
+import { runCampaign, type TriedStep } from '../../campaign/run-campaign.ts'
 import { search } from '../../campaign/search/search.ts'
 
 let folder: string
@@ -39,10 +39,10 @@ function partOf(outcomes: Readonly<Record<string, StepOutcome | Error>>): Part {
   return { name: 'chaos', about: 'a trial', steps, atLeast: { grants: 100 } }
 }
 
-async function run(part: Part, ...args: readonly string[]): Promise<void> {
+async function run(part: Part, ...args: readonly string[]): Promise<readonly TriedStep[]> {
   const options = readCampaignOptions(args, [part.name], () => 0)
   const shown = { onProgress: () => undefined, onStep: () => undefined, onNotice }
-  await runCampaign({ options, parts: [part], folder, commit: 'abc', ...shown })
+  return runCampaign({ options, parts: [part], folder, commit: 'abc', ...shown })
 }
 
 const onNotice = (line: string): void => void notices.push(line)
@@ -92,7 +92,7 @@ describe('a part', () => {
   it('is shorter than a whole run when a step had less than its time, whatever it did', async () => {
     const part = partOf({ first: WELL, second: WELL })
     await run(part)
-    await run(part, '--step', 'second', '--minutes', '1')
+    await run(part, '--step', 'second', '--minutes', '1', '--write')
     const missing = ['1 of 2 steps had less than their time']
     const verdict = verdictOf(part, results())
     expect(verdict).toEqual({ kind: 'shorter than a whole run', missing })
@@ -125,7 +125,7 @@ describe('a campaign that is resumed', () => {
 
   it('runs again what was shorter than a whole step', async () => {
     const part = partOf({ whole: WELL })
-    await run(part, '--minutes', '1')
+    await run(part, '--minutes', '1', '--write')
     expect(results().steps[0]).toMatchObject({ minutes: 1, wholeMinutes: 2, commit: 'abc' })
     await run(part, '--resume')
     await run(part, '--resume')
@@ -141,6 +141,34 @@ describe('a campaign that is resumed', () => {
     writeResults(folder, { part: 'chaos', steps })
     await run(part, '--resume')
     expect(notices).toEqual(['3 steps are done and skipped; 2 of them were run at 2 other commits'])
+  })
+})
+
+describe('the results that are there', () => {
+  it('are not replaced by those of a step that had less than its time, unless asked for', async () => {
+    const part = partOf({ first: WELL, second: WELL })
+    await run(part)
+    const before = results()
+    const tried = await run(part, '--minutes', '1')
+    expect(tried).toMatchObject([{ isWritten: false }, { isWritten: false }])
+    expect(tried).toMatchObject([{ result: { minutes: 1 } }, { result: { minutes: 1 } }])
+    expect(results()).toEqual(before)
+    expect(await run(part, '--minutes', '2')).toMatchObject([
+      { isWritten: true },
+      { isWritten: true },
+    ])
+  })
+
+  it('are not replaced by those of a step that could not start', async () => {
+    await run(partOf({ first: WELL, second: WELL }))
+    const before = results()
+    const uninstalled = { counts: {}, failures: [], shortfalls: ['Stryker is not installed'] }
+    const part = partOf({ first: new Error('no server'), second: uninstalled })
+    const tried = await run(part, '--minutes', '1', '--write')
+    expect(tried).toMatchObject([{ isWritten: false }, { isWritten: false }])
+    expect(results()).toEqual(before)
+    const failed = { ...uninstalled, failures: ['two holders'] }
+    expect(await run(partOf({ first: failed }))).toMatchObject([{ isWritten: true }])
   })
 })
 
@@ -160,7 +188,7 @@ describe('a campaign of some steps', () => {
 describe('a part whose steps run side by side', () => {
   it('has the results of all, each from a process of its own, in its own order', async () => {
     const part: Part = { ...search, name: 'search', atOnce: 2, steps: search.steps.slice(0, 2) }
-    await run(part, '--minutes', '0.01')
+    await run(part, '--minutes', '0.01', '--write')
     const { steps } = readResults(folder, 'search')
     expect(steps.map(({ step }) => step)).toEqual(['two clients', 'three clients'])
     for (const { counts, shortfalls } of steps) {
