@@ -106,6 +106,7 @@ class HoldCheck {
     this.#compareFence({ resource, fence, askedUs, atUs })
     this.#lastStartUs[log] = atUs
     const hold: Hold = { name: `${log}/${id}`, resource, fence, untilUs, isOver: false }
+    if (this.#holds[log]?.has(id)) this.#undecided.push(`${hold.name} begins twice`)
     this.#holds[log]?.set(id, hold)
     this.#hold(hold, atUs)
   }

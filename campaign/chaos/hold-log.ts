@@ -55,7 +55,7 @@ export class HoldLogReader {
   }
 
   /**
-   * The next line; null at the end. `unreadable` for a line that is none. What has no end of line was being written when
+   * The next line; null at the end. `unreadable` for a line that is none, or has a field that is none. What has no end of line was being written when
    * its worker was killed, and does not count.
    */
   next(): HoldLine | 'unreadable' | null {
@@ -81,22 +81,41 @@ export class HoldLogReader {
   }
 }
 
-const LENGTHS: Readonly<Record<string, number>> = {
-  start: 7,
-  renewed: 4,
-  end: 4,
-  write: 4,
-  refused: 3,
-  error: 3,
-}
+type FieldCheck = (value: unknown) => boolean
+
+/** A number that is none, which a worker may have come by, is null in JSON. */
+const isTime: FieldCheck = (value) => Number.isFinite(value) && Number(value) >= 0
+const isCount: FieldCheck = (value) => Number.isSafeInteger(value) && Number(value) > 0
+const isOrder: FieldCheck = (value) => value === null || value === 0 || isCount(value)
+const isEnd: FieldCheck = (value) => value === 'released' || value === 'lost'
+const isCode: FieldCheck = (value) => typeof value === 'string'
+
+/** What follows the kind. */
+const FIELDS: ReadonlyMap<unknown, readonly FieldCheck[]> = new Map(
+  Object.entries({
+    start: [isTime, isCount, isCount, isCount, isTime, isTime],
+    renewed: [isTime, isCount, isTime],
+    end: [isTime, isCount, isEnd],
+    write: [isTime, isCount, isOrder],
+    refused: [isTime, isCode],
+    error: [isTime, isCode],
+  } satisfies Record<HoldLine[0], readonly FieldCheck[]>),
+)
 
 function readLine(text: string): HoldLine | 'unreadable' {
   try {
     const line: unknown = JSON.parse(text)
-    if (!Array.isArray(line) || LENGTHS[String(line[0])] !== line.length) return 'unreadable'
-    return Number.isFinite(line[1]) ? (line as unknown as HoldLine) : 'unreadable'
+    return isHoldLine(line) ? line : 'unreadable'
   } catch (error) {
     if (error instanceof SyntaxError) return 'unreadable'
     throw error
   }
+}
+
+function isHoldLine(line: unknown): line is HoldLine {
+  if (!Array.isArray(line)) return false
+  const [kind, ...values] = line as readonly unknown[]
+  const checks = FIELDS.get(kind)
+  if (checks?.length !== values.length) return false
+  return checks.every((check, index) => check(values[index]))
 }

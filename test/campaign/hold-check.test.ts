@@ -129,6 +129,43 @@ describe('the checker of holds', () => {
     expect(checkHolds([file]).undecided).toHaveLength(2)
   })
 
+  it('decides nothing by a line that has a field which is none', () => {
+    const lines = [
+      '["start",10,1,1,5,null,10]',
+      '["start",10,1,1,5,100,null]',
+      '["start",10,1,1,null,100,10]',
+      '["start",10,1,1,5.5,100,10]',
+      '["start",10,1,1,0,100,10]',
+      '["start",10,1,"1",5,100,10]',
+      '["start",10,null,1,5,100,10]',
+      '["start","10",1,1,5,100,10]',
+      '["start",-1,1,1,5,100,10]',
+      '["start",10,1,1,5,100,10,0]',
+      '["renewed",10,1,null]',
+      '["end",10,1,"gone"]',
+      '["write",10,1,-1]',
+      '["write",10,1,"1"]',
+      '["refused",10,null]',
+      '["error",10]',
+      '["constructor",10]',
+      '[["error"],10,"STORE_UNAVAILABLE"]',
+      'null',
+    ]
+    const file = path.join(folder, 'odd.log')
+    const undecided = lines.map((line) => {
+      fs.writeFileSync(file, `${line}\n`)
+      const { undecided: told, operations, errors } = checkHolds([file])
+      return [line, told, operations, errors]
+    })
+    const none = ['log 0 has a line that is none']
+    expect(undecided).toEqual(lines.map((line) => [line, none, 0, {}]))
+  })
+
+  it('decides nothing by a hold that begins twice', () => {
+    const again: HoldLine = ['start', 125, 1, 1, 6, 130, 125]
+    expect(check([...ANN.slice(0, 4), again]).undecided).toEqual(['0/1 begins twice'])
+  })
+
   it('merges many logs in the order of time', () => {
     const logs = Array.from({ length: 40 }, (_, log): readonly HoldLine[] =>
       Array.from({ length: 50 }, (_, turn): readonly HoldLine[] => {
