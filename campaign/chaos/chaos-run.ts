@@ -143,7 +143,7 @@ async function makeTrouble(
   return counts
 }
 
-interface RunFacts {
+export interface RunFacts {
   readonly counts: Readonly<Record<string, number>>
   readonly timesMin: Readonly<Record<string, number>>
   readonly seconds: number
@@ -153,13 +153,25 @@ interface RunFacts {
   readonly isControl: boolean
 }
 
+/** What a run must not have. The trouble of a control explains overlaps and what follows from them, but no stale write. */
+export function violationsOf(
+  facts: HoldFacts,
+  { isControl }: Pick<RunFacts, 'isControl'>,
+): readonly string[] {
+  const { overlaps, fenceFaults, wrongRefusals, fencesBack, staleWrites, undecided } = facts
+  const refused = wrongRefusals.map((line) => `the guard refused a write although ${line}`)
+  return [
+    ...(isControl ? [] : [...overlaps, ...fenceFaults, ...refused]),
+    ...fencesBack,
+    ...staleWrites.map((line) => `the guard let a stale write pass: ${line}`),
+    ...undecided.map((line) => `cannot be decided: ${line}`),
+  ]
+}
+
 function outcomeOf(facts: HoldFacts, run: RunFacts): StepOutcome {
-  const { operations, grants, expired, overlaps, fenceFaults } = facts
+  const { operations, grants, expired, overlaps } = facts
   const failures = [
-    ...(run.isControl ? [] : [...overlaps, ...fenceFaults, ...facts.wrongRefusals]),
-    ...facts.fencesBack,
-    ...facts.staleWrites.map((line) => `the guard let a stale write pass: ${line}`),
-    ...facts.undecided.map((line) => `cannot be decided: ${line}`),
+    ...violationsOf(facts, run),
     ...run.crashes.map((line) => `a worker ended: ${line}`),
     ...run.idle.map((line) => `a worker held nothing after the trouble; its log ends with ${line}`),
   ]

@@ -8,7 +8,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Random } from '../../sim/random.ts'
-import { createGuarded } from '../chaos/chaos-run.ts'
+import { createGuarded, violationsOf } from '../chaos/chaos-run.ts'
 import { Crew } from '../chaos/crew.ts'
 import { checkHolds } from '../chaos/hold-check.ts'
 import { postgresStage, redisStage, sqliteStage, type OpenStage } from '../chaos/stage.ts'
@@ -82,12 +82,11 @@ async function runOnce(open: OpenStage, first: First, seed: number): Promise<Run
     await sleep(TOGETHER_MS)
     for (const crew of crews) await crew.finish(FINISH_WITHIN_MS)
     const facts = checkHolds(crews.flatMap(({ logs }) => logs))
-    const { overlaps, fenceFaults, staleWrites, undecided } = facts
     return {
       operations: facts.operations,
       turnedAway: crews.reduce((sum, crew) => sum + crew.turnedAway, 0),
       failures: [
-        ...[...overlaps, ...fenceFaults, ...staleWrites, ...undecided].slice(0, 5),
+        ...violationsOf(facts, { isControl: false }).slice(0, 5),
         ...crews.flatMap(({ crashes }) => crashes.map((line) => `a worker ended: ${line}`)),
       ],
     }

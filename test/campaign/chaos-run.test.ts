@@ -1,0 +1,25 @@
+/** What a run of the chaos makes of what its checker found. */
+import { expect, it } from 'vitest'
+import { violationsOf } from '../../campaign/chaos/chaos-run.ts'
+import type { HoldFacts } from '../../campaign/chaos/hold-check.ts'
+
+const FACTS: HoldFacts = {
+  ...{ operations: 1_000, grants: 100, expired: 40, renewals: 50 },
+  ...{ writes: 200, lateWrites: 5, refusedWrites: 3 },
+  ...{ overlaps: [], fenceFaults: [], fencesBack: [], staleWrites: [], wrongRefusals: [] },
+  ...{ undecided: [], refusals: {}, errors: {}, lastStartUs: [] },
+}
+
+it('takes each kind of finding for a failure, and in a control those that its trouble does not explain', () => {
+  const found = {
+    ...{ overlaps: ['overlap'], fenceFaults: ['fence'], wrongRefusals: ['it held'] },
+    ...{ fencesBack: ['back'], staleWrites: ['stale'], undecided: ['line'] },
+  }
+  const always = ['back', 'the guard let a stale write pass: stale', 'cannot be decided: line']
+  const explained = ['overlap', 'fence', 'the guard refused a write although it held']
+  expect(violationsOf({ ...FACTS, ...found }, { isControl: false })).toEqual([
+    ...explained,
+    ...always,
+  ])
+  expect(violationsOf({ ...FACTS, ...found }, { isControl: true })).toEqual(always)
+})
