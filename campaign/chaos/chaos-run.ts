@@ -168,7 +168,7 @@ export function violationsOf(
   ]
 }
 
-function outcomeOf(facts: HoldFacts, run: RunFacts): StepOutcome {
+export function outcomeOf(facts: HoldFacts, run: RunFacts): StepOutcome {
   const { operations, grants, expired, overlaps } = facts
   const failures = [
     ...violationsOf(facts, run),
@@ -191,7 +191,8 @@ function outcomeOf(facts: HoldFacts, run: RunFacts): StepOutcome {
   const told = codes.map(([code, count]) => `${count} ${code}`).join(', ')
   return {
     counts: {
-      ...{ operations, grants, 'expired grants': expired, renewals: facts.renewals },
+      ...{ operations, 'calls of the store': facts.calls, grants },
+      ...{ 'expired grants': expired, renewals: facts.renewals },
       ...{ 'late writes': facts.lateWrites, 'stale writes refused': facts.refusedWrites },
       ...(run.isControl ? { 'overlaps (control)': overlaps.length } : {}),
       ...run.counts,

@@ -101,7 +101,8 @@ async function hold(lease: Lease, { resource, oversleeps, askedUs }: Turn): Prom
   await sleep(random.chance(LASTS) ? 2 * ttlMs : random.between(0, 6))
   write(lease, id, resource)
   if (lease.state !== 'lost') end('released')
-  await unlessRefused(lease[Symbol.asyncDispose]())
+  const state = await unlessRefused(lease[Symbol.asyncDispose]().then(() => lease.state))
+  if (state === 'released') log.write(['released', nowUs(), id])
 }
 
 function write(lease: Lease, id: number, resource: number): void {

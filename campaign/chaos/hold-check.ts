@@ -9,8 +9,13 @@
 import { HoldLogReader, type HoldLine } from './hold-log.ts'
 
 export interface HoldFacts {
-  /** Lines that say what a worker did and was told; all of them were compared. */
+  /**
+   * Grants, renewals, ends of holds, guarded writes and refusals, a line of a log each; all of them were compared. The answer
+   * to a release is none beside the end of its hold.
+   */
   readonly operations: number
+  /** Answers of the store: grants, renewals, releases and refusals. */
+  readonly calls: number
   readonly grants: number
   /** Grants whose holder sent no release: killed, stopped, cut off, or asleep, they ended by their TTL. */
   readonly expired: number
@@ -76,7 +81,10 @@ class HoldCheck {
   readonly #fencesBack: string[] = []
   readonly #wrongRefusals: string[] = []
   readonly #undecided: string[] = []
-  #counts = { operations: 0, grants: 0, released: 0, renewals: 0, writes: 0, late: 0, refused: 0 }
+  readonly #counts = {
+    ...{ operations: 0, grants: 0, released: 0, answered: 0, renewals: 0 },
+    ...{ writes: 0, late: 0, refused: 0 },
+  }
 
   constructor(logs: number) {
     this.#holds = Array.from({ length: logs }, () => new Map<number, Hold>())
@@ -91,13 +99,14 @@ class HoldCheck {
     if (atUs < (this.#lastAtUs[log] ?? 0)) this.#undecided.push(`log ${log} goes back in time`)
     this.#lastAtUs[log] = atUs
     if (kind === 'error') return countCode(this.#errors, line[2])
-    this.#counts.operations += 1
+    if (kind !== 'released') this.#counts.operations += 1
     if (kind === 'refused') return countCode(this.#refusals, line[2])
     if (kind === 'start') return this.#start(log, line)
     const hold = this.#holds[log]?.get(line[2])
     if (hold === undefined) this.#undecided.push(`log ${log}: ${kind} of a hold that never began`)
     else if (kind === 'renewed') this.#renew(hold, atUs, line[3])
     else if (kind === 'end') this.#end(hold, line[3])
+    else if (kind === 'released') this.#answered(hold)
     else this.#write(hold, atUs, line[3])
   }
 
@@ -163,6 +172,11 @@ class HoldCheck {
     hold.isOver = true
   }
 
+  #answered(hold: Hold): void {
+    this.#counts.answered += 1
+    if (!hold.isOver) this.#undecided.push(`${hold.name} is released before its end`)
+  }
+
   #write(hold: Hold, atUs: number, order: number | null): void {
     this.#counts.writes += 1
     const isLate = hold.isOver || hold.untilUs <= atUs
@@ -177,8 +191,10 @@ class HoldCheck {
   }
 
   facts(): HoldFacts {
-    const { operations, grants, released, renewals, writes, late, refused } = this.#counts
+    const { operations, grants, released, answered, renewals, writes, late, refused } = this.#counts
+    const refusals = Object.values(this.#refusals).reduce((sum, count) => sum + count, 0)
     return {
+      calls: grants + renewals + answered + refusals,
       ...{ operations, grants, renewals, writes, lateWrites: late, refusedWrites: refused },
       expired: grants - released,
       overlaps: this.#overlaps,

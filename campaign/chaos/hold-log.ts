@@ -19,6 +19,8 @@ export type HoldLine =
   | readonly [kind: 'renewed', atUs: number, hold: number, untilUs: number]
   /** The holder does not believe in it any more: before it sends its release, or when it hears of its loss. */
   | readonly [kind: 'end', atUs: number, hold: number, why: 'released' | 'lost']
+  /** The store has answered the release. One that was sent and not answered has no such line. */
+  | readonly [kind: 'released', atUs: number, hold: number]
   /** A guarded write: its number in the order in which the guard took them, or null if it was refused. */
   | readonly [kind: 'write', atUs: number, hold: number, order: number | null]
   /** A request that was answered and not granted. */
@@ -96,6 +98,7 @@ const FIELDS: ReadonlyMap<unknown, readonly FieldCheck[]> = new Map(
     start: [isTime, isCount, isCount, isCount, isTime, isTime],
     renewed: [isTime, isCount, isTime],
     end: [isTime, isCount, isEnd],
+    released: [isTime, isCount],
     write: [isTime, isCount, isOrder],
     refused: [isTime, isCode],
     error: [isTime, isCode],

@@ -27,6 +27,7 @@ type First = 'older' | 'newer'
 
 interface RunReport {
   readonly operations: number
+  readonly calls: number
   readonly turnedAway: number
   readonly failures: readonly string[]
 }
@@ -53,6 +54,7 @@ async function runStep(open: OpenStage, first: First, order: StepOrder): Promise
     counts: {
       runs: reports.length,
       operations: sum(({ operations }) => operations),
+      'calls of the store': sum(({ calls }) => calls),
       'workers turned away': sum(({ turnedAway }) => turnedAway),
     },
     failures: reports.flatMap(({ failures }) => failures),
@@ -83,7 +85,7 @@ async function runOnce(open: OpenStage, first: First, seed: number): Promise<Run
     for (const crew of crews) await crew.finish(FINISH_WITHIN_MS)
     const facts = checkHolds(crews.flatMap(({ logs }) => logs))
     return {
-      operations: facts.operations,
+      ...{ operations: facts.operations, calls: facts.calls },
       turnedAway: crews.reduce((sum, crew) => sum + crew.turnedAway, 0),
       failures: [
         ...violationsOf(facts, { isControl: false }).slice(0, 5),
@@ -100,7 +102,7 @@ async function runOnce(open: OpenStage, first: First, seed: number): Promise<Run
 export const versions: Part = {
   name: 'versions',
   about:
-    'The last version before the stores were rewritten and this one on one store, under load, whichever came first. Either both keep every promise together, or the one that cannot use the layout is turned away with `STORE_SCHEMA`.',
+    'The last version before the stores were rewritten and this one on one store, under load, whichever came first. Either both keep every promise together, or the one that cannot use the layout is turned away with `STORE_SCHEMA`. Operations are those of [chaos](#chaos).',
   steps: (['older', 'newer'] as const).flatMap((first) => [
     step('sqlite', sqliteStage, first),
     step('postgres', postgresStage, first),

@@ -34,6 +34,7 @@ const ANN: readonly HoldLine[] = [
   ['write', 20, 1, 1],
   ['renewed', 60, 1, 150],
   ['end', 120, 1, 'released'],
+  ['released', 125, 1],
   ['refused', 140, 'WAIT_TIMEOUT'],
 ]
 const BEN: readonly HoldLine[] = [
@@ -45,7 +46,7 @@ const BEN: readonly HoldLine[] = [
 describe('the checker of holds', () => {
   it('finds nothing where nothing is wrong, and counts what was done', () => {
     expect(check(ANN, BEN)).toMatchObject({
-      ...{ operations: 7, grants: 2, expired: 1, renewals: 1, writes: 2, lateWrites: 0 },
+      ...{ operations: 7, calls: 5, grants: 2, expired: 1, renewals: 1, writes: 2, lateWrites: 0 },
       ...{ overlaps: [], fenceFaults: [], fencesBack: [], staleWrites: [], wrongRefusals: [] },
       undecided: [],
       refusals: { WAIT_TIMEOUT: 1 },
@@ -117,6 +118,7 @@ describe('the checker of holds', () => {
     expect(check([['end', 5, 9, 'lost']]).undecided).toHaveLength(1)
     expect(check([ANN[0] ?? BEN[0], ['refused', 4, '']] as HoldLine[]).undecided).toHaveLength(1)
     expect(check([...ANN, ['renewed', 200, 1, 300]]).undecided).toHaveLength(1)
+    expect(check([...ANN.slice(0, 3), ['released', 125, 1]]).undecided).toHaveLength(1)
     expect(
       check(ANN, [
         ['start', 160, 1, 2, 1, 170, 160],
@@ -159,6 +161,11 @@ describe('the checker of holds', () => {
     })
     const none = ['log 0 has a line that is none']
     expect(undecided).toEqual(lines.map((line) => [line, none, 0, {}]))
+  })
+
+  it('counts no call for a release that was not answered', () => {
+    const unanswered = ANN.filter(([kind]) => kind !== 'released')
+    expect(check(unanswered, BEN)).toMatchObject({ operations: 7, calls: 4, expired: 1 })
   })
 
   it('decides nothing by a hold that begins twice', () => {
