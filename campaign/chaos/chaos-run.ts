@@ -186,6 +186,9 @@ export function outcomeOf(facts: HoldFacts, run: RunFacts): StepOutcome {
       const times = run.counts[name] ?? 0
       return times < least ? [`${times} of ${least} ${name}`] : []
     }),
+    ...(run.isControl && overlaps.length === 0
+      ? ['the control saw no overlap, so that it shows nothing of the fault']
+      : []),
   ]
   const codes = Object.entries({ ...facts.refusals, ...facts.errors })
   const told = codes.map(([code, count]) => `${count} ${code}`).join(', ')

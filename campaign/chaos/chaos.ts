@@ -37,7 +37,7 @@ export const chaos: Part = {
     'Worker processes on real stores take leases, renew them, write through a guard and let go, while processes, servers, the network, clocks ' +
     'and disks fail. At least 30 % of the grants end by expiry, and a run below 200 operations a second does not count. An *operation* is a grant, a renewal, a refusal, the end of a hold (released or lost) or a guarded write to a local table (taken or refused), as the workers log them; *calls of the store*, where a row has them, are the grants, renewals, releases and refusals that the store answered. Each worker logs what it ' +
     'believes with its own clock, and a checker that knows nothing of Tenure compares the logs: no two holders at one moment, fences that grow, no ' +
-    'stale write through the guard, no history that cannot be decided. In runs called *control* the trouble is outside of what the store promises: overlaps are counted there, and the guard alone must hold.',
+    'stale write through the guard, no history that cannot be decided. In runs called *control* the trouble is outside of what the store promises: overlaps are counted there, and the guard alone must hold; a control that sees none does not count.',
   steps: [
     step('sqlite, 1 process: killed and stopped', {
       ...{ open: sqliteStage, processes: 1, tasks: 64, troubles: PROCESSES },

@@ -32,7 +32,7 @@ export const topologies: Part = {
   name: 'topologies',
   about:
     'The same workers and the same checker on PostgreSQL with a standby that is promoted, behind PgBouncer, on a Redis Cluster of three masters and three replicas, behind three Sentinels, and by `rediss://`. Where replication is asynchronous ' +
-    'the store’s page promises no more than that fences grow: overlaps are counted there as the control, and the guard must let no stale write pass. Each meets what it is there for at least thirty times. Operations are those of [chaos](#chaos). Valkey has no package for Debian 12: untested.',
+    'the store’s page promises no more than that fences grow: overlaps are counted there as the control, which does not count when it sees none, and the guard must let no stale write pass. Each meets what it is there for at least thirty times. Operations are those of [chaos](#chaos). Valkey has no package for Debian 12: untested.',
   steps: [
     step('postgres, synchronous standby promoted', {
       ...{ open: replicatedStage({ isSynchronous: true }), ...FOUR, ...SELDOM },

@@ -18,6 +18,18 @@ it('counts what was logged and what the store answered apart', () => {
   expect(counts).toMatchObject({ operations: 1_000, 'calls of the store': 700 })
 })
 
+it('does not count a control that saw no overlap', () => {
+  const control = { ...RUN, isControl: true }
+  expect(outcomeOf(FACTS, control)).toMatchObject({
+    counts: { 'overlaps (control)': 0 },
+    shortfalls: ['the control saw no overlap, so that it shows nothing of the fault'],
+  })
+  expect(outcomeOf({ ...FACTS, overlaps: ['two'] }, control)).toMatchObject({
+    ...{ failures: [], shortfalls: [] },
+  })
+  expect(outcomeOf(FACTS, RUN).shortfalls).toEqual([])
+})
+
 it('takes each kind of finding for a failure, and in a control those that its trouble does not explain', () => {
   const found = {
     ...{ overlaps: ['overlap'], fenceFaults: ['fence'], wrongRefusals: ['it held'] },
