@@ -22,10 +22,9 @@ export function replicatedStage({ isSynchronous }: { readonly isSynchronous: boo
       ...{ wal_level: 'replica', max_wal_senders: '10', hot_standby: 'on', wal_keep_size: '256MB' },
       ...(isSynchronous ? { synchronous_standby_names: '*' } : {}),
     }
-    const first = await startPostgres({ settings: { ...settings, synchronous_standby_names: '' } })
-    const pair = new ReplicatedPair(first, settings)
+    const first = await startPostgres({ settings })
+    const pair = new ReplicatedPair(first, { isSynchronous, settings })
     await pair.addStandby()
-    if (isSynchronous) await pair.waitForStandby()
     const forwarder = await Forwarder.start(first.port)
     const url = new URL(first.url)
     url.port = String(forwarder.port)
@@ -40,44 +39,50 @@ export function replicatedStage({ isSynchronous }: { readonly isSynchronous: boo
   }
 }
 
+interface Replication {
+  readonly isSynchronous: boolean
+  readonly settings: Readonly<Record<string, string>>
+}
+
 class ReplicatedPair {
   #primary: TestServer
   #standby: TestServer | null = null
-  readonly #settings: Readonly<Record<string, string>>
+  readonly #replication: Replication
 
-  constructor(primary: TestServer, settings: Readonly<Record<string, string>>) {
+  constructor(primary: TestServer, replication: Replication) {
     this.#primary = primary
-    this.#settings = settings
+    this.#replication = replication
   }
 
+  /** Until the primary has a standby of the kind that the step is about. */
   async addStandby(): Promise<void> {
-    this.#standby = await startStandby(this.#primary.url, this.#settings)
-    if (this.#settings['synchronous_standby_names'] === undefined) return
-    await query(this.#primary.url, `ALTER SYSTEM SET synchronous_standby_names = '*'`)
-    await query(this.#primary.url, 'SELECT pg_reload_conf()')
+    this.#standby = await startStandby(this.#primary.url, this.#replication.settings)
+    await this.#untilFollowed()
   }
 
-  async waitForStandby(): Promise<void> {
-    const wanted = `SELECT 1 FROM pg_stat_replication WHERE state = 'streaming'`
-    for (let look = 0; look < LOOK_MAX; look += 1) {
-      if ((await query(this.#primary.url, wanted)) > 0) return
-      await sleep(LOOK_EVERY_MS)
+  async #untilFollowed(): Promise<void> {
+    const { isSynchronous } = this.#replication
+    const waitsFor = isSynchronous ? '*' : ''
+    const named = `current_setting('synchronous_standby_names') = '${waitsFor}'`
+    if ((await query(this.#primary.url, `SELECT 1 WHERE ${named}`)) === 0) {
+      throw new Error(`synchronous_standby_names of the primary is not '${waitsFor}'`)
     }
-    throw new Error('the standby does not follow')
+    const state = isSynchronous ? 'sync' : 'async'
+    const wanted = `SELECT 1 FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = '${state}'`
+    await until(`the standby does not follow (${state})`, this.#primary.url, wanted)
   }
 
   /** The primary dies, the standby takes its place, and a new standby is made. */
   async failOver(forwarder: Forwarder): Promise<void> {
     const next = this.#standby
     if (next === null) throw new Error('there is no standby')
-    await this.waitForStandby()
+    await this.#untilFollowed()
     await this.#primary.kill()
     await query(next.url, 'SELECT pg_promote()')
     forwarder.leadTo(next.port)
     await this.#primary.close()
     this.#primary = next
     await this.addStandby()
-    await this.waitForStandby()
   }
 
   async close(): Promise<void> {
@@ -110,6 +115,15 @@ function startStandby(
       isReady: () => answers(url.href),
     }
   })
+}
+
+/** Until a query finds a row. */
+async function until(complaint: string, url: string, wanted: string): Promise<void> {
+  for (let look = 0; look < LOOK_MAX; look += 1) {
+    if ((await query(url, wanted)) > 0) return
+    await sleep(LOOK_EVERY_MS)
+  }
+  throw new Error(complaint)
 }
 
 async function query(url: string, text: string): Promise<number> {
