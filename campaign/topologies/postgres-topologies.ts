@@ -11,10 +11,12 @@ import { Forwarder } from './forwarder.ts'
 
 const LOOK_EVERY_MS = 50
 const LOOK_MAX = 600
+/** How long before the death of its primary an asynchronous standby hears no more of it. */
+const BEHIND_MS = 1_000
 
 /**
  * A primary and a standby, and workers at an address that leads to whichever is the primary. With `isSynchronous` a commit
- * is acknowledged when the standby has it.
+ * is acknowledged when the standby has it; without, the standby lacks the last second when the primary dies.
  */
 export function replicatedStage({ isSynchronous }: { readonly isSynchronous: boolean }): OpenStage {
   return async () => {
@@ -72,11 +74,21 @@ class ReplicatedPair {
     await until(`the standby does not follow (${state})`, this.#primary.url, wanted)
   }
 
+  /** Cuts the standby off: what commits from now on is acknowledged, and only the primary has it. */
+  async #fallBehind(standby: TestServer): Promise<void> {
+    await query(standby.url, `ALTER SYSTEM SET primary_conninfo = ''`)
+    await query(standby.url, 'SELECT pg_reload_conf()')
+    const wanted = 'SELECT 1 WHERE NOT EXISTS (SELECT FROM pg_stat_wal_receiver)'
+    await until('the standby does not stop following', standby.url, wanted)
+    await sleep(BEHIND_MS)
+  }
+
   /** The primary dies, the standby takes its place, and a new standby is made. */
   async failOver(forwarder: Forwarder): Promise<void> {
     const next = this.#standby
     if (next === null) throw new Error('there is no standby')
     await this.#untilFollowed()
+    if (!this.#replication.isSynchronous) await this.#fallBehind(next)
     await this.#primary.kill()
     await query(next.url, 'SELECT pg_promote()')
     forwarder.leadTo(next.port)
